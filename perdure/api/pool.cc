@@ -1,0 +1,110 @@
+#include "perdure/pool.h"
+
+#include "perdure/domain/adr.h"
+#include "perdure/domain/dram.h"
+#include "perdure/domain/eadr.h"
+#include "perdure/domain/sync.h"
+#include "perdure/engine/redo.h"
+
+namespace perdure {
+
+/// Sync's group of waiting threads, shared by all copies of the domain. Outlives the engine.
+struct Pool::Storage {
+  SyncGroup<FileDevice> group;
+};
+void Pool::StorageDelete::operator()(Storage* storage) const { delete storage; }
+
+namespace {
+
+Geometry geometry_of(const PoolOptions& options) {
+  return {options.capacity_bytes, options.segment_bytes, options.ring_bytes, options.log_slots, options.root_entries};
+}
+
+/// Stamps the engine for `domain` as it is, or counted.
+template <Domain D>
+std::unique_ptr<Engine> stamp(const PoolOptions& options, const EngineParts& parts, DomainCounters* counters, D domain) {
+  if (counters == nullptr) return make_engine(options.engine, parts, std::move(domain));
+  return make_engine(options.engine, parts, Counted<D>(*counters, std::move(domain)));
+}
+
+template <class WriteBack>
+std::unique_ptr<Engine> stamp_adr(const PoolOptions& options, const EngineParts& parts, DomainCounters* counters) {
+  if (options.latency)
+    return stamp(options, parts, counters, Latency<Adr<WriteBack>>(*options.latency, Adr<WriteBack>{}));
+  return stamp(options, parts, counters, Adr<WriteBack>{});
+}
+
+std::unique_ptr<Engine> stamp_memory(const PoolOptions& options, const EngineParts& parts, DomainCounters* counters) {
+  switch (parts.region->domain()) {
+    case DomainKind::kEadr: return stamp(options, parts, counters, Eadr{});
+    case DomainKind::kDram: return stamp(options, parts, counters, Dram{});
+    default: break;
+  }
+  switch (x86::best_write_back()) {
+    case x86::WriteBack::kClwb: return stamp_adr<x86::Clwb>(options, parts, counters);
+    case x86::WriteBack::kClflushopt: return stamp_adr<x86::Clflushopt>(options, parts, counters);
+    default: return stamp_adr<x86::Clflush>(options, parts, counters);
+  }
+}
+
+}  // namespace
+
+Result<Pool> Pool::create(const std::string& path, const PoolOptions& options) {
+  const Region::CreateOptions create{geometry_of(options), 1, options.mode};
+  if (auto created = Region::create_file(path, create); !created) return created.error();
+  return open(path, options);
+}
+
+Result<Pool> Pool::open(const std::string& path, const PoolOptions& options) {
+  if (options.latency && options.domain != DomainKind::kAdr)
+    return Error{Code::kInvalid, path + ": latency can be emulated on the adr domain only; open with domain adr"};
+  auto region = Region::open_file(path, options.domain, Region::Access::kReadWrite);
+  if (!region) return region.error();
+  Pool pool;
+  if (options.count) pool.counters_ = std::make_unique<DomainCounters>();
+  const Region& opened = *region.value();
+  const bool sync = opened.domain() == DomainKind::kSync;
+  if (sync) pool.storage_.reset(new Storage{{opened.file_device(), opened.base()}});
+  auto core = PoolCore::open(
+      std::move(region).value(),
+      [&](const EngineParts& parts) {
+        if (sync)
+          return stamp(options, parts, pool.counters_.get(), Sync<FileDevice>(pool.storage_->group));
+        return stamp_memory(options, parts, pool.counters_.get());
+      },
+      options.lock_bits);
+  if (!core) return core.error();
+  pool.core_ = std::move(core).value();
+  return pool;
+}
+
+Result<Pool> Pool::open_or_create(const std::string& path, const PoolOptions& options) {
+  auto opened = open(path, options);
+  if (opened || opened.error().code != Code::kNotFound) return opened;
+  auto created = create(path, options);
+  // Another process may have created it in between: then its pool is the one to open.
+  if (!created && created.error().code == Code::kExists) return open(path, options);
+  return created;
+}
+
+Result<Pool> Pool::inspect(const std::string& path, std::vector<std::string>* findings) {
+  auto region = Region::open_file(path, DomainKind::kAuto, Region::Access::kInspect);
+  if (!region) return region.error();
+  Pool pool;
+  auto core = PoolCore::open(
+      std::move(region).value(),
+      [](const EngineParts& parts) { return make_engine(EngineKind::kMnemosyne, parts, Dram{}); }, 16, findings);
+  if (!core) return core.error();
+  pool.core_ = std::move(core).value();
+  return pool;
+}
+
+Result<Pool> Pool::adopt(std::unique_ptr<Region> region, const PoolCore::EngineFactory& factory, unsigned lock_bits) {
+  Pool pool;
+  auto core = PoolCore::open(std::move(region), factory, lock_bits);
+  if (!core) return core.error();
+  pool.core_ = std::move(core).value();
+  return pool;
+}
+
+}  // namespace perdure

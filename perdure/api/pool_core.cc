@@ -1,0 +1,253 @@
+#include "perdure/api/pool_core.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <thread>
+
+#include "perdure/base/crc32c.h"
+
+namespace perdure {
+namespace {
+
+std::atomic<std::uint64_t> fork_count{0};
+
+/// Counts forks in the child, so that a pool opened by the parent knows that it is no longer at home.
+std::uint64_t watch_forks() {
+  static const int registered = ::pthread_atfork(nullptr, nullptr, [] { ++fork_count; });
+  (void)registered;
+  return fork_count.load(std::memory_order_relaxed);
+}
+
+std::uint64_t nanoseconds_since(std::chrono::steady_clock::time_point start) {
+  return static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start).count());
+}
+
+}  // namespace
+
+/// The contexts of a pool and who may have them. Outlives the pool while a thread still holds one.
+struct PoolCore::Hub {
+  std::mutex mutex;
+  Engine* engine;  // valid while the pool is open
+  std::vector<std::unique_ptr<Context>> contexts;
+  std::vector<Context*> idle;
+};
+
+/// The contexts that one thread holds, given back when the thread ends.
+struct PoolCore::ThreadEntries {
+  struct Entry {
+    std::uint64_t pool;
+    std::weak_ptr<Hub> hub;
+    Context* context;
+  };
+  std::vector<Entry> entries;
+
+  ~ThreadEntries() {
+    for (const Entry& entry : entries) {
+      const std::shared_ptr<Hub> hub = entry.hub.lock();
+      if (hub == nullptr) continue;
+      const std::lock_guard lock(hub->mutex);
+      if (hub->engine == nullptr) continue;
+      hub->engine->hand_over(entry.context->slot);
+      hub->idle.push_back(entry.context);
+    }
+  }
+};
+
+PoolCore::PoolCore(std::unique_ptr<Region> region, unsigned lock_bits)
+    : region_(std::move(region)), locks_(lock_bits), fork_generation_(watch_forks()) {
+  static std::atomic<std::uint64_t> next_id{1};
+  id_ = next_id.fetch_add(1, std::memory_order_relaxed);
+}
+
+Result<std::unique_ptr<PoolCore>> PoolCore::open(std::unique_ptr<Region> region, const EngineFactory& factory,
+                                                 unsigned lock_bits, std::vector<std::string>* findings) {
+  std::unique_ptr<PoolCore> core(new PoolCore(std::move(region), lock_bits));
+  core->logs_ = std::make_unique<LogArea>(*core->region_);
+  if (auto opened = core->logs_->open(); !opened) return opened.error();
+  PoolCore* self = core.get();
+  core->heap_ = std::make_unique<Heap>(
+      *core->region_,
+      Heap::Services{
+          [self](std::span<const MaskedWrite> writes) { self->engine_->publish(writes, self->context().slot); },
+          [self](std::uint64_t segments) {
+            return self->engine_->grow(segments, heap_layout::segment_word(heap_layout::SegmentKind::kFree));
+          }});
+  core->world_ = {core->region_->base(), core->region_.get(), &core->locks_, &core->clock_, core->heap_.get()};
+  core->engine_ = factory({core->region_.get(), &core->clock_, core->heap_.get(), core->logs_.get()});
+
+  const auto start = std::chrono::steady_clock::now();
+  auto recovered = core->engine_->recover();
+  if (!recovered) return recovered.error();
+  core->recovery_ = recovered.value();
+  core->recovery_.nanoseconds = nanoseconds_since(start);
+  core->clock_.start_after(core->recovery_.last_stamp);
+
+  const auto heap_start = std::chrono::steady_clock::now();
+  if (auto opened = core->heap_->open(findings); !opened) return opened.error();
+  core->heap_nanoseconds_ = nanoseconds_since(heap_start);
+
+  core->hub_ = std::make_shared<Hub>();
+  core->hub_->engine = core->engine_.get();
+  return core;
+}
+
+PoolCore::~PoolCore() {
+  if (hub_ == nullptr) return;  // never opened
+  {
+    const std::lock_guard lock(hub_->mutex);
+    hub_->engine = nullptr;
+  }
+  if (fork_generation_ != fork_count.load(std::memory_order_relaxed) || engine_->poisoned()) return;
+  try {
+    engine_->truncate();  // so that the next open has nothing to replay
+  } catch (const Exception&) {
+    // The storage failed just now. The logs still hold everything that was acknowledged.
+  }
+}
+
+PoolCore::Context& PoolCore::context() {
+  thread_local ThreadEntries mine;
+  if (fork_generation_ != fork_count.load(std::memory_order_relaxed)) [[unlikely]]
+    throw Exception(Code::kMisuse, region_->path() + ": opened before fork(); the child must open the pool itself");
+  for (const ThreadEntries::Entry& entry : mine.entries) {
+    if (entry.pool == id_) return *entry.context;
+  }
+  std::erase_if(mine.entries, [](const ThreadEntries::Entry& entry) { return entry.hub.expired(); });
+  Context& context = attach();
+  mine.entries.push_back({id_, hub_, &context});
+  return context;
+}
+
+PoolCore::Context& PoolCore::attach() {
+  const std::lock_guard lock(hub_->mutex);
+  if (!hub_->idle.empty()) {
+    Context* context = hub_->idle.back();
+    hub_->idle.pop_back();
+    return *context;
+  }
+  const std::size_t slot = hub_->contexts.size();
+  if (slot == logs_->slot_count())
+    throw Exception(Code::kMisuse, region_->path() + ": more threads at the same time than the pool has logs (" +
+                                       std::to_string(slot) + "); create it with more log_slots");
+  auto context = std::make_unique<Context>(world_, slot);
+  engine_->prepare_slot(slot);
+  hub_->contexts.push_back(std::move(context));
+  return *hub_->contexts.back();
+}
+
+void PoolCore::begin(Context& context, bool read_only) {
+  // After a few untracked attempts a reader remembers what it read, so that its snapshot can follow the writers.
+  const bool tracked = !read_only || context.attempts > 2;
+  context.tx.begin(read_only, tracked);
+}
+
+void PoolCore::commit(Context& context) {
+  Tx& tx = context.tx;
+  if (tx.doomed()) throw Conflict{};
+  if (tx.has_updates()) tx.collect_heap_writes();
+  if (tx.writes().empty()) {
+    tx.finish_commit(tx.snapshot());  // nothing to make durable: no flush, no fence
+  } else {
+    engine_->commit(tx, context.slot);
+  }
+  context.attempts = 0;
+}
+
+void PoolCore::retry_later(Context& context) {
+  context.tx.roll_back();
+  const unsigned attempt = std::min(++context.attempts, 16u);
+  if (attempt > 3) {
+    // The rival may not even be running: on few cores, giving the core away is the best wait.
+    std::this_thread::yield();
+    return;
+  }
+  thread_local std::uint64_t random = reinterpret_cast<std::uint64_t>(&context) | 1;
+  random ^= random << 13;
+  random ^= random >> 7;
+  random ^= random << 17;
+  for (std::uint64_t spins = random % (std::uint64_t{64} << attempt); spins > 0; --spins) {
+    __builtin_ia32_pause();
+  }
+}
+
+namespace {
+
+std::uint64_t check_of_entry(const RootEntry& entry) { return crc32c(&entry, offsetof(RootEntry, check)); }
+
+RootEntry* root_table(const TxWorld& world) {
+  return reinterpret_cast<RootEntry*>(world.base + world.region->superblock().root_offset);
+}
+
+RootEntry read_entry(Tx& tx, const TxWorld& world, std::uint32_t index) {
+  RootEntry entry;
+  tx.read(&entry, root_table(world) + index, sizeof(entry));
+  return entry;
+}
+
+}  // namespace
+
+std::optional<PoolCore::Root> PoolCore::find_root(Tx& tx, std::string_view name, std::uint64_t type,
+                                                  std::uint64_t bytes, bool create) {
+  if (name.empty() || name.size() > kRootNameBytes || name.find('\0') != std::string_view::npos)
+    throw Exception(Code::kInvalid, "root name '" + std::string(name) + "': must have 1 to 32 bytes, none of them zero");
+  RootEntry wanted{};
+  std::copy(name.begin(), name.end(), wanted.name.begin());
+  std::optional<std::uint32_t> vacant;
+  for (std::uint32_t i = 0; i < region_->geometry().root_entries; ++i) {
+    const RootEntry entry = read_entry(tx, world_, i);
+    if (entry.name[0] == '\0') {
+      if (!vacant) vacant = i;
+      continue;
+    }
+    if (entry.name != wanted.name) continue;
+    const std::string where = region_->path() + ": root '" + std::string(name) + "'";
+    if (entry.check != check_of_entry(entry) ||
+        !inside(entry.object, entry.bytes, region_->superblock().heap_offset, region_->grown_bytes()))
+      throw Exception(Code::kCorrupt, where + " (entry " + std::to_string(i) + ") fails its check; restore a backup");
+    if (type != 0 && (entry.type != type || entry.bytes != bytes))
+      throw Exception(Code::kTypeMismatch, where + " was created as another type (" + std::to_string(entry.bytes) +
+                                               " bytes), not as one of " + std::to_string(bytes) +
+                                               " bytes; open it as the type it has, or use another name");
+    return Root{world_.base + entry.object, false};
+  }
+  if (!create) return std::nullopt;
+  if (!vacant)
+    throw Exception(Code::kNoSpace, region_->path() + ": all " + std::to_string(region_->geometry().root_entries) +
+                                        " root entries are taken; create the pool with more root_entries");
+  auto* object = static_cast<std::byte*>(tx.allocate(bytes));
+  const std::vector<std::byte> zeroes(bytes);
+  tx.write(object, zeroes.data(), bytes);
+  wanted.type = type;
+  wanted.object = static_cast<Offset>(object - world_.base);
+  wanted.bytes = bytes;
+  wanted.check = check_of_entry(wanted);
+  tx.write(root_table(world_) + *vacant, &wanted, sizeof(wanted));
+  return Root{object, true};
+}
+
+bool PoolCore::remove_root(Tx& tx, std::string_view name) {
+  RootEntry wanted{};
+  std::copy_n(name.begin(), std::min(name.size(), kRootNameBytes), wanted.name.begin());
+  for (std::uint32_t i = 0; i < region_->geometry().root_entries; ++i) {
+    if (read_entry(tx, world_, i).name != wanted.name) continue;
+    const RootEntry vacant{};
+    tx.write(root_table(world_) + i, &vacant, sizeof(vacant));
+    return true;
+  }
+  return false;
+}
+
+std::vector<RootEntry> PoolCore::roots(Tx& tx) {
+  std::vector<RootEntry> found;
+  for (std::uint32_t i = 0; i < region_->geometry().root_entries; ++i) {
+    const RootEntry entry = read_entry(tx, world_, i);
+    if (entry.name[0] != '\0') found.push_back(entry);
+  }
+  return found;
+}
+
+}  // namespace perdure

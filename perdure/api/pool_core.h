@@ -1,0 +1,84 @@
+// PoolCore: the floors below, put together for one open pool. Users meet it through perdure/pool.h.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "perdure/engine/engine.h"
+
+namespace perdure {
+
+class PoolCore {
+ public:
+  /// Builds the engine that the pool will run on. The domain it stamps must outlive the pool.
+  using EngineFactory = std::function<std::unique_ptr<Engine>(const EngineParts&)>;
+
+  /// One thread's place in the pool: its transaction, its log.
+  struct Context {
+    Context(const TxWorld& world, std::size_t with_slot) : tx(world), slot(with_slot) {}
+    Tx tx;
+    std::size_t slot;
+    bool prepared = false;
+    unsigned attempts = 0;
+  };
+
+  /// Recovers and opens. `findings`, when given, collects heap damage instead of refusing the pool.
+  static Result<std::unique_ptr<PoolCore>> open(std::unique_ptr<Region> region, const EngineFactory& factory,
+                                                unsigned lock_bits, std::vector<std::string>* findings = nullptr);
+  ~PoolCore();
+  PoolCore(const PoolCore&) = delete;
+  PoolCore& operator=(const PoolCore&) = delete;
+
+  /// The calling thread's context; made on first use. Errors: throws Exception kMisuse after fork or with more
+  /// threads than the pool has logs.
+  Context& context();
+  void begin(Context& context, bool read_only);
+  /// Commits what the context's transaction did. Throws Conflict or Exception (see Engine::commit).
+  void commit(Context& context);
+  /// After a Conflict: undoes, then waits a little, longer each time, so that one of the rivals gets through.
+  void retry_later(Context& context);
+
+  Region& region() { return *region_; }
+  Heap& heap() { return *heap_; }
+  LogArea& logs() { return *logs_; }
+  Engine& engine() { return *engine_; }
+  const TxWorld& world() const { return world_; }
+  const RecoveryReport& recovery() const { return recovery_; }
+  std::uint64_t heap_rebuild_nanoseconds() const { return heap_nanoseconds_; }
+
+  struct Root {
+    void* object;
+    bool created;
+  };
+  /// Finds a root or, with `bytes`, makes it, zeroed. Runs inside the caller's transaction.
+  /// Errors: throws Exception kTypeMismatch, kNoSpace (table full), kInvalid (name), kCorrupt.
+  std::optional<Root> find_root(Tx& tx, std::string_view name, std::uint64_t type, std::uint64_t bytes, bool create);
+  /// Removes a root's name (its object must have been freed by the caller). False when there is none.
+  bool remove_root(Tx& tx, std::string_view name);
+  std::vector<RootEntry> roots(Tx& tx);
+
+ private:
+  struct Hub;
+  struct ThreadEntries;
+  explicit PoolCore(std::unique_ptr<Region> region, unsigned lock_bits);
+  Context& attach();
+
+  std::unique_ptr<Region> region_;
+  LockTable locks_;
+  CommitClock clock_;
+  TxWorld world_{};
+  std::unique_ptr<Heap> heap_;
+  std::unique_ptr<LogArea> logs_;
+  std::unique_ptr<Engine> engine_;
+  std::shared_ptr<Hub> hub_;
+  std::uint64_t id_;
+  std::uint64_t fork_generation_;
+  RecoveryReport recovery_;
+  std::uint64_t heap_nanoseconds_ = 0;
+};
+
+}  // namespace perdure

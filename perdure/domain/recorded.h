@@ -1,0 +1,156 @@
+// Recorded and DropNth: what the crash explorer puts in the place of a real domain.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstring>
+#include <vector>
+
+#include "perdure/domain/domain.h"
+
+namespace perdure {
+
+/// One step of a recorded run. Words are recorded with the value that the word has afterwards.
+struct TraceEvent {
+  enum class Kind : std::uint8_t {
+    kStore,         // word at `offset` := value, by an ordered, cached store
+    kWriteThrough,  // the same, but unordered against its neighbours; written back by the thread's next fence
+    kFlush,         // line at `offset` is written back by the thread's next fence
+    kFence,         // completes this thread's flushes and write-throughs
+    kSector,        // (files) the sector at `offset` is handed to the device; its bytes are sector_data[value]
+    kSync,          // (files) the device has all sectors handed over so far; `offset` is the file's size
+    kMark,          // the scenario acknowledges step `value`: from here on it must survive
+  };
+  Kind kind;
+  std::uint8_t thread;
+  Site site;
+  Offset offset;
+  std::uint64_t value;
+};
+
+/// The steps of a run, in the order in which they happened. Threads: one at a time (scenarios take turns).
+class Trace {
+ public:
+  explicit Trace(std::byte* base) : base_(base) {}
+  void add(TraceEvent::Kind kind, Site site, Offset offset, std::uint64_t value) {
+    if (enabled_) events_.push_back({kind, thread(), site, offset, value});
+  }
+  void add_sectors(Offset offset, const std::byte* data, std::size_t bytes) {
+    if (!enabled_) return;
+    for (std::size_t at = 0; at < bytes; at += kSectorBytes) {
+      std::array<std::byte, kSectorBytes> sector;
+      std::memcpy(sector.data(), data + at, kSectorBytes);
+      add(TraceEvent::Kind::kSector, Site{}, offset + at, sectors_.size());
+      sectors_.push_back(sector);
+    }
+  }
+  void mark(std::uint64_t step) { add(TraceEvent::Kind::kMark, Site{}, 0, step); }
+  Offset offset_of(const void* address) const {
+    return static_cast<Offset>(static_cast<const std::byte*>(address) - base_);
+  }
+  void enable(bool on) { enabled_ = on; }
+  void clear() {
+    events_.clear();
+    sectors_.clear();
+  }
+  const std::vector<TraceEvent>& events() const { return events_; }
+  const std::array<std::byte, kSectorBytes>& sector(std::size_t index) const { return sectors_[index]; }
+
+ private:
+  static std::uint8_t thread() {
+    static std::atomic<std::uint8_t> next{0};
+    thread_local const std::uint8_t id = next.fetch_add(1, std::memory_order_relaxed);
+    return id;
+  }
+  std::byte* base_;
+  bool enabled_ = true;
+  std::vector<TraceEvent> events_;
+  std::vector<std::array<std::byte, kSectorBytes>> sectors_;
+};
+
+/// A memory domain that writes down everything it is asked.
+class Recorded : public CachedStores {
+ public:
+  explicit Recorded(Trace& trace) : trace_(&trace) {}
+  void store(Word* home, Word value) {
+    CachedStores::store(home, value);
+    trace_->add(TraceEvent::Kind::kStore, Site{}, trace_->offset_of(home), value);
+  }
+  void merge(Word* home, Word value, Word mask) { store(home, (load_word(home) & ~mask) | (value & mask)); }
+  void write_through(Word* home, const Word* words, std::size_t count, Site site) {
+    for (std::size_t i = 0; i < count; ++i) {
+      CachedStores::store(home + i, words[i]);
+      trace_->add(TraceEvent::Kind::kWriteThrough, site, trace_->offset_of(home + i), words[i]);
+    }
+  }
+  void flush(const void* address, std::size_t bytes, Site site) {
+    const Offset begin = trace_->offset_of(address);
+    for (Offset line = round_down(begin, kLineBytes); line < begin + bytes; line += kLineBytes) {
+      trace_->add(TraceEvent::Kind::kFlush, site, line, 0);
+    }
+  }
+  bool fence(Site site) {
+    trace_->add(TraceEvent::Kind::kFence, site, 0, 0);
+    return true;
+  }
+
+ private:
+  Trace* trace_;
+};
+
+/// The device under a recorded Sync domain: sectors and syncs.
+class RecordedDevice {
+ public:
+  explicit RecordedDevice(Trace& trace) : trace_(&trace) {}
+  bool write(Offset offset, const void* data, std::size_t bytes) {
+    trace_->add_sectors(offset, static_cast<const std::byte*>(data), bytes);
+    return true;
+  }
+  bool write_durable(Offset offset, const void* data, std::size_t bytes) {
+    return write(offset, data, bytes) && sync();
+  }
+  bool sync() {
+    trace_->add(TraceEvent::Kind::kSync, Site{}, 0, 0);
+    return true;
+  }
+
+ private:
+  Trace* trace_;
+};
+
+/// What DropNth leaves out: a site, from its `first`-th execution on, `count` times. One per explored run.
+struct Omission {
+  bool active = false;
+  Site site{};
+  std::uint64_t first = 0;
+  std::uint64_t count = ~std::uint64_t{0};
+  std::array<std::uint64_t, kSiteCount> seen{};  // executions so far, per site: which sites a scenario exercises
+
+  bool drops(Site at) {
+    const std::uint64_t index = seen[static_cast<std::size_t>(at)]++;
+    return active && at == site && index >= first && index - first < count;
+  }
+};
+
+/// A domain that forgets one flush or fence, to prove that the tests notice.
+template <Domain Inner>
+class DropNth {
+ public:
+  DropNth(Omission& omission, Inner inner) : omission_(&omission), inner_(std::move(inner)) {}
+  void store(Word* home, Word value) { inner_.store(home, value); }
+  void merge(Word* home, Word value, Word mask) { inner_.merge(home, value, mask); }
+  void write_through(Word* home, const Word* words, std::size_t count, Site site) {
+    if (!omission_->drops(site)) return inner_.write_through(home, words, count, site);
+    for (std::size_t i = 0; i < count; ++i) inner_.store(home + i, words[i]);
+  }
+  void flush(const void* address, std::size_t bytes, Site site) {
+    if (!omission_->drops(site)) inner_.flush(address, bytes, site);
+  }
+  bool fence(Site site) { return omission_->drops(site) || inner_.fence(site); }
+
+ private:
+  Omission* omission_;
+  Inner inner_;
+};
+
+}  // namespace perdure

@@ -1,0 +1,56 @@
+// Every flush and every fence of the house, each with what breaks without it. The crash explorer leaves them out
+// one by one, and a scenario must notice. A place not in this list cannot flush or fence.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace perdure {
+
+// X(name, what a power cut may do when it is left out)
+#define PERDURE_SITES(X)                                                                                           \
+  X(kLogRecord, "the words of a log record are not written back: an acknowledged transaction is lost")             \
+  X(kLogCommit, "the record is not waited for: home stores overtake it, or an acknowledged transaction is lost")   \
+  X(kLogBody, "(commit-record log) the body is not written back: a commit record may seal words that never came")  \
+  X(kLogBodyFence, "(commit-record log) the commit record may become durable before the body it seals")            \
+  X(kSpillBody, "a record too large for the ring is named by it, but its words are not written back")              \
+  X(kSpillFence, "the ring may name a spilled record whose words are not durable yet")                             \
+  X(kHome, "a home word is not written back; once its record is dropped, the update is gone")                      \
+  X(kHomeBulk, "as kHome, for homes written back only when the log is truncated")                                  \
+  X(kTruncateHome, "records are retired while their home words are still on the way")                              \
+  X(kRetire, "the retired stamp is not written back: an old record, alone in its log, is replayed over newer data") \
+  X(kRetireFence, "logs are reused although recovery would still read them")                                       \
+  X(kHead, "a log's head is not written back: the next lap overwrites words that recovery starts from")            \
+  X(kHeadFence, "as kHead: the first record of the next lap may become durable before the head")                   \
+  X(kReplayHome, "recovery accepts a record, and its home word is lost by the next power cut")                     \
+  X(kReplayFence, "recovery retires records whose home words are still on the way")                                \
+  X(kEraseRing, "half of a torn record stays in the ring and is read as the rest of a later one")                  \
+  X(kEraseFence, "as kEraseRing: a new record may become durable beside the old half")                             \
+  X(kGrow, "the new size is not written back: acknowledged data lies beyond the end that recovery believes in")    \
+  X(kGrowFence, "as kGrow: data in the new part may become durable before the new size")                           \
+  X(kUserFlush, "the application's own flush")                                                                     \
+  X(kUserFence, "the application's own fence")                                                                     \
+  X(kFormat, "a new pool lacks part of its format")                                                                \
+  X(kFormatFence, "a new pool gets its name before its format is durable")
+
+enum class Site : std::uint8_t {
+#define PERDURE_SITE(name, text) name,
+  PERDURE_SITES(PERDURE_SITE)
+#undef PERDURE_SITE
+};
+
+struct SiteInfo {
+  Site site;
+  std::string_view name;
+  std::string_view without;
+};
+
+inline constexpr SiteInfo kSites[] = {
+#define PERDURE_SITE(name, text) {Site::name, #name, text},
+    PERDURE_SITES(PERDURE_SITE)
+#undef PERDURE_SITE
+};
+inline constexpr std::size_t kSiteCount = sizeof(kSites) / sizeof(kSites[0]);
+
+}  // namespace perdure

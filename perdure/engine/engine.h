@@ -1,0 +1,85 @@
+// What can be chosen when a pool is opened, as data: a table of functions per engine and domain, stamped from one
+// template (instances.cc). The hot paths inside are compiled for their domain; one indirect call per commit remains.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "perdure/domain/counted.h"
+#include "perdure/engine/transaction.h"
+#include "perdure/log/log_area.h"
+
+namespace perdure {
+
+enum class EngineKind : std::uint8_t {
+  kMnemosyne,  // word STM, tornbit redo log, home words forced by the commit (files: in bulk)
+  kNonatomic,  // yardstick: isolated, flushed and fenced at the end, but a power cut may leave half a transaction
+  kVolatile,   // yardstick: isolated only
+};
+
+constexpr std::string_view engine_name(EngineKind kind) {
+  switch (kind) {
+    case EngineKind::kMnemosyne: return "mnemosyne";
+    case EngineKind::kNonatomic: return "nonatomic";
+    case EngineKind::kVolatile: return "volatile";
+  }
+  return "unknown";
+}
+
+/// One opened pool's engine. The only virtual calls of the house outside tools: one per update transaction.
+/// (An interface rather than a hand-written table of pointers; no implementation inherits state.)
+class Engine {
+ public:
+  virtual ~Engine() = default;
+
+  /// Replays what the logs hold and readies them. First call after construction.
+  virtual Result<RecoveryReport> recover() = 0;
+  /// Makes `tx` durable and visible, and ends it. Throws Conflict (nothing happened; roll back and retry) or
+  /// Exception kPoisoned (whether the transaction survives is decided at the next open).
+  virtual void commit(Tx& tx, std::size_t slot) = 0;
+  /// Makes `writes` durable and home as one record of its own, outside any transaction.
+  virtual void publish(std::span<const MaskedWrite> writes, std::size_t slot) = 0;
+  /// Writes all home words back and empties the logs. Errors: throws Exception kPoisoned.
+  virtual void truncate() = 0;
+  virtual Result<void> grow(std::uint64_t segments, Word fresh) = 0;
+  /// A thread begins to use a log for the first time since the pool was opened.
+  virtual void prepare_slot(std::size_t slot) = 0;
+  /// The thread that used this slot is gone, another may follow.
+  virtual void hand_over(std::size_t slot) = 0;
+  virtual bool poisoned() const = 0;
+
+  // The persistence primitives themselves, for structures that bring their own protocol (perdure::Log).
+  virtual void store(Word* home, Word value) = 0;
+  virtual void write_through(Word* home, const Word* words, std::size_t count, Site site) = 0;
+  virtual void flush(const void* address, std::size_t bytes, Site site) = 0;
+  virtual bool fence(Site site) = 0;
+};
+
+/// An Engine's primitives as a Domain, for templates over domains off the hot path.
+class EngineDomain {
+ public:
+  explicit EngineDomain(Engine& engine) : engine_(&engine) {}
+  void store(Word* home, Word value) { engine_->store(home, value); }
+  void merge(Word* home, Word value, Word mask) {
+    engine_->store(home, (load_word(home) & ~mask) | (value & mask));
+  }
+  void write_through(Word* home, const Word* words, std::size_t count, Site site) {
+    engine_->write_through(home, words, count, site);
+  }
+  void flush(const void* address, std::size_t bytes, Site site) { engine_->flush(address, bytes, site); }
+  bool fence(Site site) { return engine_->fence(site); }
+
+ private:
+  Engine* engine_;
+};
+
+struct EngineParts {
+  Region* region;
+  CommitClock* clock;
+  Heap* heap;
+  LogArea* logs;
+};
+
+}  // namespace perdure

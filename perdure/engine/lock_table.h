@@ -1,0 +1,74 @@
+// Ownership records and the commit clock of the word STM.
+// Source: TinySTM as Mnemosyne uses it (§5): encounter-time locks in a global array, a global time-stamp counter.
+#pragma once
+
+#include <sys/mman.h>
+
+#include <atomic>
+#include <cstdint>
+#include <new>
+
+#include "perdure/base/words.h"
+
+namespace perdure {
+
+/// One ownership record per 64-byte line, hashed. Unlocked: version << 1. Locked: the owner's address | 1.
+class LockTable {
+ public:
+  using Orec = std::atomic<std::uint64_t>;
+
+  explicit LockTable(unsigned bits) : mask_((std::uint64_t{1} << bits) - 1) {
+    // Anonymous zero pages: a table of 2^20 costs memory only where it is used.
+    void* memory = ::mmap(nullptr, bytes(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED) throw std::bad_alloc();
+    orecs_ = static_cast<Orec*>(memory);
+  }
+  ~LockTable() { ::munmap(orecs_, bytes()); }
+  LockTable(const LockTable&) = delete;
+  LockTable& operator=(const LockTable&) = delete;
+
+  Orec& of(Offset offset) const {
+    const std::uint64_t line = offset / kLineBytes;
+    return orecs_[(line ^ (line >> 20)) & mask_];
+  }
+
+  static bool locked(std::uint64_t word) { return (word & 1) != 0; }
+  static std::uint64_t version(std::uint64_t word) { return word >> 1; }
+  static std::uint64_t unlocked(std::uint64_t version) { return version << 1; }
+
+ private:
+  std::size_t bytes() const { return (mask_ + 1) * sizeof(Orec); }
+  std::uint64_t mask_;
+  Orec* orecs_;
+};
+
+/// The commit clock, with a gate in its lowest bit. A committer draws its stamp with one locked instruction, which at
+/// the same time tells it whether a truncation has closed the gate; a truncation that has closed it therefore knows
+/// that everyone with an older stamp has announced itself before (the announcement is sequenced before the draw).
+class CommitClock {
+ public:
+  /// Requires: nobody uses the clock yet.
+  void start_after(std::uint64_t last) { word_.store(last << 1, std::memory_order_relaxed); }
+
+  /// The stamp of the last commit that may have become visible.
+  std::uint64_t now() const { return word_.load(std::memory_order_acquire) >> 1; }
+
+  struct Draw {
+    std::uint64_t stamp;
+    bool gate_closed;  // then the stamp is void
+  };
+  Draw draw() {
+    const std::uint64_t before = word_.fetch_add(2, std::memory_order_acq_rel);
+    return {(before >> 1) + 1, (before & 1) != 0};
+  }
+  void close_gate() { word_.fetch_or(1, std::memory_order_acq_rel); }
+  void open_gate() { word_.fetch_and(~std::uint64_t{1}, std::memory_order_release); }
+  bool gate_closed() const { return (word_.load(std::memory_order_acquire) & 1) != 0; }
+
+ private:
+  // A line of its own: every committer writes it.
+  alignas(kLineBytes) std::atomic<std::uint64_t> word_{0};
+  char padding_[kLineBytes - sizeof(word_)] = {};
+};
+
+}  // namespace perdure

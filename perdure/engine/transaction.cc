@@ -1,0 +1,119 @@
+#include "perdure/engine/transaction.h"
+
+#include <algorithm>
+
+namespace perdure {
+
+void Tx::begin(bool read_only, bool tracked) {
+  active_ = true;
+  read_only_ = read_only;
+  tracked_ = tracked;
+  doomed_ = false;
+  snapshot_ = world_->clock->now();
+}
+
+/// Moves the snapshot to now if nothing that was read has changed; ends the attempt otherwise.
+void Tx::extend() {
+  if (!tracked_) conflict();
+  const std::uint64_t now = world_->clock->now();
+  if (!validate()) conflict();
+  snapshot_ = now;
+}
+
+bool Tx::validate() const {
+  for (const Read& read : reads_) {
+    const std::uint64_t current = read.orec->load(std::memory_order_acquire);
+    // Owned by this transaction: it was locked at a version within the snapshot, so it has not changed since the read.
+    if (current != read.seen && current != me()) return false;
+  }
+  return true;
+}
+
+void Tx::read(void* to, const void* from, std::size_t bytes) {
+  auto* out = static_cast<char*>(to);
+  Offset offset = offset_of(from);
+  while (bytes > 0) {
+    const Offset at = round_down(offset, kWordBytes);
+    const std::size_t skip = offset - at;
+    const std::size_t here = std::min(bytes, kWordBytes - skip);
+    const Word word = load_at(at);
+    std::memcpy(out, reinterpret_cast<const char*>(&word) + skip, here);
+    out += here;
+    offset += here;
+    bytes -= here;
+  }
+}
+
+void Tx::write(void* to, const void* from, std::size_t bytes) {
+  const auto* in = static_cast<const char*>(from);
+  Offset offset = offset_of(to);
+  while (bytes > 0) {
+    const Offset at = round_down(offset, kWordBytes);
+    const std::size_t skip = offset - at;
+    const std::size_t here = std::min(bytes, kWordBytes - skip);
+    lock(at);
+    Word word = here < kWordBytes ? owned_word(at) : 0;
+    std::memcpy(reinterpret_cast<char*>(&word) + skip, in, here);
+    writes_.put(at, word);
+    in += here;
+    offset += here;
+    bytes -= here;
+  }
+}
+
+void* Tx::allocate(std::size_t bytes) {
+  if (read_only_) throw Exception(Code::kMisuse, "an allocation in a read_only() transaction; use atomically()");
+  allocated_.reserve(allocated_.size() + 1);  // so that what is reserved is always remembered
+  const Offset object = world_->heap->reserve(heap_cache_, bytes);
+  allocated_.push_back(object);
+  return world_->base + object;
+}
+
+void Tx::free(void* object) {
+  if (object == nullptr) return;
+  if (read_only_) throw Exception(Code::kMisuse, "a free in a read_only() transaction; use atomically()");
+  const Offset offset = offset_of(object);
+  const bool born_here = std::find(allocated_.begin(), allocated_.end(), offset) != allocated_.end();
+  if (!born_here) world_->heap->check_live(offset);
+  if (std::find(freed_.begin(), freed_.end(), offset) != freed_.end())
+    throw Exception(Code::kMisuse, "double free: the object at offset " + std::to_string(offset) +
+                                       " was freed by this transaction already; nothing was freed");
+  freed_.push_back(offset);
+}
+
+void Tx::collect_heap_writes() {
+  std::vector<MaskedWrite>& writes = writes_.writes();
+  for (const Offset object : allocated_) {
+    // Born and freed in the same transaction: the bitmap never hears of it.
+    if (std::find(freed_.begin(), freed_.end(), object) == freed_.end()) world_->heap->publish_writes(object, writes);
+  }
+  for (const Offset object : freed_) {
+    if (std::find(allocated_.begin(), allocated_.end(), object) == allocated_.end())
+      world_->heap->free_writes(object, writes);
+  }
+}
+
+void Tx::finish_commit(std::uint64_t stamp) {
+  // Release: whoever sees the new version sees the home stores made under the lock.
+  for (const Lock& lock : locks_) lock.orec->store(LockTable::unlocked(stamp), std::memory_order_release);
+  for (const Offset object : freed_) world_->heap->release(object);
+  locks_.clear();
+  reads_.clear();
+  writes_.clear();
+  allocated_.clear();
+  freed_.clear();
+  active_ = false;
+}
+
+void Tx::roll_back() noexcept {
+  for (const Lock& lock : locks_) lock.orec->store(lock.before, std::memory_order_release);
+  for (const Offset object : allocated_) world_->heap->cancel(object);
+  locks_.clear();
+  reads_.clear();
+  writes_.clear();
+  allocated_.clear();
+  freed_.clear();
+  active_ = false;
+}
+
+}  // namespace perdure

@@ -1,0 +1,178 @@
+// Tx: the word STM under every redo engine: encounter-time locking, write-back, validated reads (Mnemosyne §5). It
+// knows nothing of persistence: a commit hands its writes to the pool's engine, which decides when they are durable.
+#pragma once
+
+#include <cstring>
+#include <vector>
+
+#include "perdure/engine/lock_table.h"
+#include "perdure/engine/write_set.h"
+#include "perdure/heap/heap.h"
+#include "perdure/region/region.h"
+#include "perdure/tx.h"
+
+namespace perdure {
+
+/// What a Tx needs of the pool that it runs on.
+struct TxWorld {
+  std::byte* base;
+  Region* region;
+  LockTable* locks;
+  CommitClock* clock;
+  Heap* heap;
+};
+
+/// One thread's transaction, reused from one to the next.
+/// Opacity: every read is validated when it is made, so user code never sees a state that no commit produced.
+/// Threads: one.
+class alignas(kLineBytes) Tx {
+ public:
+  explicit Tx(const TxWorld& world) : world_(&world) {}
+  Tx(const Tx&) = delete;
+  Tx& operator=(const Tx&) = delete;
+
+  // ---- the face that containers see (perdure/tx.h) ----
+  template <Field T>
+  T load(const T& field) {
+    const Offset offset = offset_of(&field);
+    const Word word = load_at(round_down(offset, kWordBytes));
+    T value;
+    std::memcpy(&value, reinterpret_cast<const char*>(&word) + offset % kWordBytes, sizeof(T));
+    return value;
+  }
+  template <Field T>
+  void store(T& field, std::type_identity_t<T> value) {
+    const Offset offset = offset_of(&field);
+    const Offset at = round_down(offset, kWordBytes);
+    lock(at);
+    Word word = 0;
+    if constexpr (sizeof(T) < kWordBytes) word = owned_word(at);
+    std::memcpy(reinterpret_cast<char*>(&word) + offset % kWordBytes, &value, sizeof(T));
+    writes_.put(at, word);
+  }
+  void read(void* to, const void* from, std::size_t bytes);
+  void write(void* to, const void* from, std::size_t bytes);
+  template <class T>
+  T* at(link<T> to) const {
+    return reinterpret_cast<T*>(world_->base + to.offset);
+  }
+  template <class T>
+  link<T> link_to(const T* object) const {
+    return {object == nullptr ? 0 : offset_of(object)};
+  }
+  /// Errors: Exception kNoSpace, which rolls back when it leaves the transaction.
+  void* allocate(std::size_t bytes);
+  /// Errors: Exception kMisuse on a double free or a foreign pointer.
+  void free(void* object);
+  std::size_t usable_bytes(const void* object) const { return world_->heap->usable_bytes(offset_of(object)); }
+
+  // ---- the face that engines and the pool see ----
+  bool active() const { return active_; }
+  /// `read_only`: stores are refused. `tracked`: reads are remembered, so that the snapshot may move (always for
+  /// updates; for readers only after untracked attempts kept meeting newer data).
+  void begin(bool read_only, bool tracked);
+  bool read_only() const { return read_only_; }
+  bool has_updates() const { return !writes_.empty() || !allocated_.empty() || !freed_.empty(); }
+  /// Adds the heap's writes; after it `writes()` is all that the commit makes durable.
+  void collect_heap_writes();
+  std::vector<MaskedWrite>& writes() { return writes_.writes(); }
+  std::uint64_t snapshot() const { return snapshot_; }
+  /// Whether everything read is still what it was.
+  bool validate() const;
+  /// After the commit: makes it visible under `stamp` and gives freed space back.
+  void finish_commit(std::uint64_t stamp);
+  /// Undoes everything. Never fails.
+  void roll_back() noexcept;
+  Heap::Cache& heap_cache() { return heap_cache_; }
+  /// Set when an attempt ended in a Conflict; user code that swallows it does not get to commit.
+  bool doomed() const { return doomed_; }
+
+ private:
+  struct Read {
+    LockTable::Orec* orec;
+    std::uint64_t seen;
+  };
+  struct Lock {
+    LockTable::Orec* orec;
+    std::uint64_t before;
+  };
+
+  Offset offset_of(const void* address) const {
+    return static_cast<Offset>(static_cast<const std::byte*>(address) - world_->base);
+  }
+  std::uint64_t me() const { return reinterpret_cast<std::uint64_t>(this) | 1; }
+  Word* home(Offset at) const { return reinterpret_cast<Word*>(world_->base + at); }
+  [[noreturn]] void conflict() {
+    doomed_ = true;
+    throw Conflict{};
+  }
+  /// The word at an aligned offset whose orec this transaction owns.
+  Word owned_word(Offset at) {
+    const MaskedWrite* mine = writes_.find(at);
+    return mine != nullptr ? mine->value : load_word(home(at));
+  }
+  Word load_at(Offset at);
+  void lock(Offset at);
+  void extend();
+
+  const TxWorld* world_;
+  bool active_ = false;
+  bool read_only_ = false;
+  bool tracked_ = true;
+  bool doomed_ = false;
+  std::uint64_t snapshot_ = 0;
+  std::vector<Read> reads_;
+  std::vector<Lock> locks_;
+  WriteSet writes_;
+  std::vector<Offset> allocated_;
+  std::vector<Offset> freed_;
+  Heap::Cache heap_cache_;
+};
+
+inline Word Tx::load_at(Offset at) {
+  LockTable::Orec& orec = world_->locks->of(at);
+  for (;;) {
+    // Acquire, then the word (acquire), then the orec again: an unchanged, unlocked orec brackets the read.
+    const std::uint64_t before = orec.load(std::memory_order_acquire);
+    if (LockTable::locked(before)) [[unlikely]] {
+      if (before == me()) return owned_word(at);
+      conflict();
+    }
+    const Word value = load_word(home(at));
+    if (orec.load(std::memory_order_relaxed) != before) [[unlikely]]
+      continue;
+    if (LockTable::version(before) > snapshot_) [[unlikely]] {
+      extend();
+      continue;
+    }
+    // An untracked reader needs no read set: every read was valid at the one snapshot, which extend() never moves.
+    if (tracked_ && (reads_.empty() || reads_.back().orec != &orec)) reads_.push_back({&orec, before});
+    return value;
+  }
+}
+
+inline void Tx::lock(Offset at) {
+  LockTable::Orec& orec = world_->locks->of(at);
+  for (;;) {
+    std::uint64_t before = orec.load(std::memory_order_acquire);
+    if (LockTable::locked(before)) {
+      if (before == me()) return;
+      conflict();
+    }
+    if (read_only_) [[unlikely]]
+      throw Exception(Code::kMisuse, "a store in a read_only() transaction; use atomically()");
+    if (LockTable::version(before) > snapshot_) {
+      extend();
+      continue;
+    }
+    // Acquire: pairs with the release of the last owner, whose home stores must be seen by owned_word().
+    if (orec.compare_exchange_weak(before, me(), std::memory_order_acq_rel, std::memory_order_relaxed)) {
+      locks_.push_back({&orec, before});
+      return;
+    }
+  }
+}
+
+static_assert(Transaction<Tx>);
+
+}  // namespace perdure

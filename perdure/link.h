@@ -1,0 +1,16 @@
+// link<T>: a persistent pointer. It holds a byte offset from the region base, so it means the same at every address
+// at which the pool is ever mapped, in every process, and in every copy of the struct that holds it.
+#pragma once
+
+#include <cstdint>
+
+namespace perdure {
+
+template <class T>
+struct link {
+  std::uint64_t offset = 0;  // 0 is null: the superblock lies there
+  explicit operator bool() const { return offset != 0; }
+  friend bool operator==(link, link) = default;
+};
+
+}  // namespace perdure

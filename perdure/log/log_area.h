@@ -1,0 +1,267 @@
+// LogArea: the per-thread logs of a pool, seen as one. Records carry commit stamps; recovery merges the logs by stamp.
+//
+// One persisted word, the retired stamp, says which records are history: "everything up to here is home". It is what
+// makes per-thread logs safe. Without it, a record alone in an idle thread's log could be replayed over a newer value
+// whose own record another thread has dropped already.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "perdure/error.h"
+#include "perdure/log/record.h"
+#include "perdure/log/tornbit_log.h"
+#include "perdure/region/region.h"
+
+namespace perdure {
+
+struct LogSlot {
+  explicit LogSlot(const TornbitLog& from) : log(from) {}
+  TornbitLog log;
+  std::uint64_t unfenced_from = 0;         // records from here on may have home words that no fence completed yet
+  std::atomic<bool> handed_over{false};    // the last committer is another thread than the next
+  std::atomic<bool> committing{false};     // between drawing a stamp and having stored home
+  char padding[kLineBytes] = {};           // slots are written by different threads
+};
+
+/// What recovery found and did.
+struct RecoveryReport {
+  std::uint64_t records_replayed = 0;
+  std::uint64_t words_replayed = 0;
+  std::uint64_t logs_erased = 0;
+  std::uint64_t last_stamp = 0;
+  std::uint64_t nanoseconds = 0;
+};
+
+class LogArea {
+ public:
+  explicit LogArea(Region& region) : region_(&region) {}
+
+  std::size_t slot_count() const { return slots_.size(); }
+  LogSlot& slot(std::size_t index) { return *slots_[index]; }
+
+  /// Reads all heads. Errors: kCorrupt.
+  Result<void> open() {
+    const Superblock& super = region_->superblock();
+    for (std::uint32_t i = 0; i < super.geometry.log_slots; ++i) {
+      const Offset head_at = super.head_offset + i * kLineBytes;
+      const auto head = unseal(load_word(region_->word(head_at)), TornbitLog::kHeadSalt);
+      if (!head)
+        return damaged("log " + std::to_string(i) + "'s head (byte " + std::to_string(head_at) + ") fails its check");
+      const Ring ring{region_->word(super.ring_offset + i * super.geometry.ring_bytes),
+                      super.geometry.ring_bytes / kWordBytes, region_->word(head_at)};
+      slots_.push_back(std::make_unique<LogSlot>(TornbitLog(ring, *head, *head)));
+    }
+    return {};
+  }
+
+  struct Record {
+    std::uint64_t stamp;
+    std::vector<Word> entries;  // never kSpill: spilled entries are copied in
+  };
+
+  /// Collects the records that are not retired, in commit order, fully checked; nothing is written.
+  /// `last_stamp` becomes the highest stamp ever seen. Errors: kCorrupt.
+  Result<std::vector<Record>> collect(std::uint64_t& last_stamp) {
+    const auto retired = unseal(load_word(&region_->state()->retired_stamp.word), kSaltRetired);
+    if (!retired) return damaged("the retired stamp (byte 4160) fails its check");
+    last_stamp = *retired;
+    std::vector<Record> records;
+    dirty_.assign(slots_.size(), false);
+    for (std::size_t i = 0; i < slots_.size(); ++i) {
+      TornbitLog::Reader reader = slots_[i]->log.reader();
+      std::uint64_t end = reader.position();
+      for (;;) {
+        Record next;
+        const record::Found found = record::read(reader, next.stamp, next.entries);
+        if (found == record::Found::kNothing) break;
+        const std::string where = "log " + std::to_string(i) + ", the record at word " + std::to_string(end);
+        if (found == record::Found::kCorrupt) return damaged(where + " fails its checksum");
+        end = reader.position();
+        dirty_[i] = true;
+        if (next.stamp <= *retired) continue;
+        last_stamp = std::max(last_stamp, next.stamp);
+        if (!expand_spill(next)) return damaged(where + " names spilled entries that fail their checksum");
+        if (!targets_valid(next)) return damaged(where + " writes outside the pool's data");
+        records.push_back(std::move(next));
+      }
+      dirty_[i] = dirty_[i] || slots_[i]->log.has_remains(end);
+    }
+    std::sort(records.begin(), records.end(), [](const Record& a, const Record& b) { return a.stamp < b.stamp; });
+    for (std::size_t i = 1; i < records.size(); ++i) {
+      if (records[i].stamp == records[i - 1].stamp)
+        return damaged("two log records carry the stamp " + std::to_string(records[i].stamp));
+    }
+    return records;
+  }
+
+  /// Brings the pool to the state of its last durable transaction.
+  ///
+  ///   1. apply every record, oldest first; flush; fence   cut here ⇒ the logs are untouched: all of it again
+  ///   2. retire the highest stamp; fence                  cut here ⇒ records are ignored from now on
+  ///   3. erase the logs that held anything; fence         cut here ⇒ what is left is retired or reads as missing
+  ///
+  /// Step 1 also makes durable *again* what it accepts: after the death of a process, not of the machine, the words
+  /// and the records may have been in caches only.
+  template <Domain D>
+  Result<RecoveryReport> recover(D& domain) {
+    RecoveryReport report;
+    auto collected = collect(report.last_stamp);
+    if (!collected) return collected.error();
+    bool durable = true;
+    if (!collected->empty()) {
+      for (const Record& record : collected.value()) {
+        for_each_write(record, [&](const MaskedWrite& write) {
+          apply(domain, write);
+          domain.flush(region_->word(write.offset), kWordBytes, Site::kReplayHome);
+          ++report.words_replayed;
+        });
+        ++report.records_replayed;
+      }
+      // Orders: home words before the stamp that makes recovery ignore their records.
+      durable = domain.fence(Site::kReplayFence);
+      durable = retire(domain, report.last_stamp) && durable;
+    }
+    for (std::size_t i = 0; i < slots_.size(); ++i) {
+      if (!dirty_[i]) continue;
+      slots_[i]->log.erase(domain);
+      ++report.logs_erased;
+    }
+    // Orders: the erased words before the first new record. Without it a cut could keep the start of that record
+    // and, behind it, the rest of an old one.
+    if (report.logs_erased > 0) durable = domain.fence(Site::kEraseFence) && durable;
+    for (auto& slot : slots_) slot->unfenced_from = slot->log.tail();
+    if (!durable) return Error{Code::kIo, region_->path() + ": a sync failed during recovery; nothing was lost, reopen"};
+    return report;
+  }
+
+  /// Marks every record up to `stamp` as history.
+  template <Domain D>
+  [[nodiscard]] bool retire(D& domain, std::uint64_t stamp) {
+    domain.store(&region_->state()->retired_stamp.word, seal(stamp, kSaltRetired));
+    domain.flush(&region_->state()->retired_stamp.word, kWordBytes, Site::kRetire);
+    // Orders: the stamp before any head moves and before any ring word is reused or erased.
+    return domain.fence(Site::kRetireFence);
+  }
+
+  /// Empties all logs. Requires: no commit under way; every record up to `last_stamp` has been applied.
+  ///
+  ///   1. flush the home words that no fence completed yet; fence   cut here ⇒ all records are replayed
+  ///   2. retire the last stamp; fence                              cut here ⇒ none is
+  ///   3. move the heads; fence                                     cut here ⇒ old heads, but the records are history
+  ///
+  /// `home_site` kHome: commits flush their home words, so that only each log's last record is open (its flushes
+  /// completed by no later fence); kHomeBulk: none was flushed yet, all records are walked, each line once.
+  template <Domain D>
+  [[nodiscard]] bool truncate(D& domain, std::uint64_t last_stamp, Site home_site) {
+    lines_.clear();
+    for (auto& slot : slots_) {
+      if (slot->log.head() == slot->log.tail()) continue;
+      TornbitLog::Reader reader(slot->log.ring(), slot->unfenced_from, slot->log.tail());
+      std::uint64_t stamp = 0;
+      while (record::read(reader, stamp, entries_) == record::Found::kRecord) {
+        record::for_each(
+            entries_,
+            [&](const MaskedWrite& write) {
+              const Offset line = round_down(write.offset, kLineBytes);
+              if (lines_.empty() || lines_.back() != line) lines_.push_back(line);
+              return true;
+            },
+            [&](Offset offset, Word count, Word) {
+              return record::for_each(
+                  {region_->word(offset), count},
+                  [&](const MaskedWrite& write) {
+                    lines_.push_back(round_down(write.offset, kLineBytes));
+                    return true;
+                  },
+                  [](Offset, Word, Word) { return false; });
+            });
+      }
+    }
+    std::sort(lines_.begin(), lines_.end());
+    lines_.erase(std::unique(lines_.begin(), lines_.end()), lines_.end());
+    for (const Offset line : lines_) domain.flush(region_->at<std::byte>(line), kLineBytes, home_site);
+    // Orders: all home words before the stamp that retires their records.
+    bool durable = domain.fence(Site::kTruncateHome);
+    durable = durable && retire(domain, last_stamp);
+    if (!durable) return false;  // the records stay
+    for (auto& slot : slots_) {
+      if (slot->log.head() == slot->log.tail()) continue;
+      slot->log.truncate();
+      slot->log.persist_head(domain);
+      slot->unfenced_from = slot->log.tail();
+      slot->handed_over = false;
+    }
+    // Orders: the heads before the words behind them are written again: recovery starts reading at the head, and a
+    // word of the next lap there would look like the end of the log.
+    return domain.fence(Site::kHeadFence);
+  }
+
+  /// One recorded write, applied.
+  template <Domain D>
+  void apply(D& domain, const MaskedWrite& write) const {
+    if (write.mask == kWholeWord) {
+      domain.store(region_->word(write.offset), write.value);
+    } else {
+      domain.merge(region_->word(write.offset), write.value, write.mask);
+    }
+  }
+
+ private:
+  Error damaged(const std::string& what) const {
+    return {Code::kCorrupt, region_->path() + ": " + what + "; restore the pool from a backup"};
+  }
+
+  template <class Visit>
+  static void for_each_write(const Record& record, Visit visit) {
+    record::for_each(
+        record.entries,
+        [&](const MaskedWrite& write) {
+          visit(write);
+          return true;
+        },
+        [](Offset, Word, Word) { return false; });
+  }
+
+  /// Where records may write: roots, the segment table of the grown part, and the heap.
+  bool target_valid(Offset offset) const {
+    const Superblock& super = region_->superblock();
+    return is_aligned(offset, kWordBytes) &&
+           (inside(offset, kWordBytes, super.root_offset, super.head_offset) ||
+            inside(offset, kWordBytes, super.segment_table_offset,
+                   super.segment_table_offset + region_->segments() * kWordBytes) ||
+            inside(offset, kWordBytes, super.heap_offset, region_->grown_bytes()));
+  }
+  bool targets_valid(const Record& record) const {
+    return record::for_each(
+        record.entries, [&](const MaskedWrite& write) { return target_valid(write.offset); },
+        [](Offset, Word, Word) { return false; });
+  }
+
+  /// Copies spilled entries into the record, before any replay can overwrite the place where they stand.
+  bool expand_spill(Record& record) const {
+    if (record.entries.empty() || record::entry_kind(record.entries[0]) != record::Kind::kSpill) return true;
+    if (record.entries.size() != 3) return false;
+    const Offset offset = record::entry_offset(record.entries[0]);
+    const std::uint64_t count = record.entries[1];
+    if (count > region_->grown_bytes() / kWordBytes ||
+        !inside(offset, count * kWordBytes, region_->superblock().heap_offset, region_->grown_bytes()))
+      return false;
+    std::vector<Word> entries(count);
+    for (std::uint64_t i = 0; i < count; ++i) entries[i] = load_word(region_->word(offset + i * kWordBytes));
+    if (crc32c(entries.data(), count * kWordBytes) != record.entries[2]) return false;
+    record.entries = std::move(entries);
+    return true;
+  }
+
+  Region* region_;
+  std::vector<std::unique_ptr<LogSlot>> slots_;
+  std::vector<bool> dirty_;      // logs that hold anything, as collect() found them
+  std::vector<Offset> lines_;    // reused by truncate()
+  std::vector<Word> entries_;    // reused by truncate()
+};
+
+}  // namespace perdure

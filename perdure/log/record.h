@@ -1,0 +1,125 @@
+// The redo record: what an engine appends to a log for one transaction, and what recovery replays.
+//
+//   word 0      commit stamp (48 bits) | CRC16 of the entries, seeded with the stamp (16 bits)
+//   entries     a head word each, then its values:
+//     bits 0-43   word index from the region base          bits 44-60  count of values (1..131071)
+//     bits 61-62  kind                                     bit 63      last entry of the record
+//     kRun     `count` consecutive whole words             count values
+//     kMasked  some bits of one word                       value, mask
+//     kSpill   the entries stand at the word index instead count of words there, their CRC32C
+#pragma once
+
+#include <algorithm>
+#include <span>
+#include <vector>
+
+#include "perdure/base/crc32c.h"
+#include "perdure/base/masked_write.h"
+
+namespace perdure::record {
+
+enum class Kind : std::uint8_t { kRun = 0, kMasked = 1, kSpill = 2 };
+
+inline constexpr Word kLast = Word{1} << 63;
+inline constexpr std::uint64_t kMaxRun = (1u << 17) - 1;
+inline constexpr std::uint64_t kIndexMask = (Word{1} << 44) - 1;
+
+constexpr Word entry_head(Offset offset, std::uint64_t count, Kind kind) {
+  return (offset / kWordBytes) | (count << 44) | (static_cast<Word>(kind) << 61);
+}
+constexpr Offset entry_offset(Word head) { return (head & kIndexMask) * kWordBytes; }
+constexpr std::uint64_t entry_count(Word head) { return (head >> 44) & kMaxRun; }
+constexpr Kind entry_kind(Word head) { return static_cast<Kind>((head >> 61) & 3); }
+
+/// Appends the entries of `writes` to `out`; neighbours that are whole words become one run.
+inline void encode_entries(std::span<const MaskedWrite> writes, std::vector<Word>& out) {
+  std::size_t head = 0;
+  for (std::size_t i = 0; i < writes.size();) {
+    head = out.size();
+    const MaskedWrite& first = writes[i];
+    if (first.mask != kWholeWord) {
+      out.insert(out.end(), {entry_head(first.offset, 1, Kind::kMasked), first.value, first.mask});
+      ++i;
+      continue;
+    }
+    out.push_back(0);
+    std::uint64_t count = 0;
+    do {
+      out.push_back(writes[i++].value);
+      ++count;
+    } while (i < writes.size() && count < kMaxRun && writes[i].mask == kWholeWord &&
+             writes[i].offset == first.offset + count * kWordBytes);
+    out[head] = entry_head(first.offset, count, Kind::kRun);
+  }
+  out[head] |= kLast;
+}
+
+constexpr Word stamp_word(std::uint64_t stamp, std::uint16_t crc) { return stamp | (Word{crc} << 48); }
+
+/// The first word of a record over `entries`.
+inline Word header(std::uint64_t stamp, std::span<const Word> entries) {
+  return stamp_word(stamp, crc16(entries.data(), entries.size_bytes(), static_cast<std::uint32_t>(stamp)));
+}
+
+enum class Found : std::uint8_t { kNothing, kRecord, kCorrupt };
+
+/// Reads the next record's stamp and raw entry words. kNothing at the end of what was completely written; kCorrupt
+/// when complete words do not make a record (no power cut can cause that, only damage).
+template <class Reader>
+Found read(Reader& reader, std::uint64_t& stamp, std::vector<Word>& entries) {
+  Word first = 0;
+  entries.clear();
+  if (!reader.next(first)) return Found::kNothing;
+  stamp = first & ((Word{1} << 48) - 1);
+  Word head = 0;
+  do {
+    if (!reader.next(head)) return Found::kNothing;
+    entries.push_back(head);
+    std::uint64_t values = entry_count(head);
+    if (entry_kind(head) != Kind::kRun) values = 2;
+    if (values == 0) return Found::kCorrupt;
+    for (; values > 0; --values) {
+      Word value = 0;
+      if (!reader.next(value)) return Found::kNothing;
+      entries.push_back(value);
+    }
+  } while ((head & kLast) == 0);
+  reader.end_of_append();
+  return header(stamp, entries) == first ? Found::kRecord : Found::kCorrupt;
+}
+
+/// Calls `apply(MaskedWrite)` for every word of checked entries and `spill(offset, words, crc)` for spilled ones;
+/// stops and returns false when either does, or when the entries overrun.
+template <class Apply, class Spill>
+bool for_each(std::span<const Word> entries, Apply apply, Spill spill) {
+  std::size_t at = 0;
+  while (at < entries.size()) {
+    const Word head = entries[at++];
+    const Offset offset = entry_offset(head);
+    switch (entry_kind(head)) {
+      case Kind::kRun: {
+        const std::uint64_t count = entry_count(head);
+        if (count == 0 || count > entries.size() - at) return false;
+        for (std::uint64_t i = 0; i < count; ++i) {
+          if (!apply(MaskedWrite{offset + i * kWordBytes, entries[at + i], kWholeWord})) return false;
+        }
+        at += count;
+        break;
+      }
+      case Kind::kMasked:
+        if (entries.size() - at < 2 || !apply(MaskedWrite{offset, entries[at], entries[at + 1]})) return false;
+        at += 2;
+        break;
+      case Kind::kSpill:
+        if (entries.size() - at < 2 || !spill(offset, entries[at], entries[at + 1])) return false;
+        at += 2;
+        break;
+      default:
+        return false;
+    }
+    if ((head & kLast) != 0) return at == entries.size();
+  }
+  return false;
+}
+
+}  // namespace perdure::record

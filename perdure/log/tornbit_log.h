@@ -1,0 +1,162 @@
+// TornbitLog: Mnemosyne's raw word log (§4.4). Uninterpreted words go in, packed 63 bits to a log word; the 64th bit,
+// the torn bit, has one sense for a whole pass over the ring and reverses on the next. A word that never reached
+// persistent memory therefore still carries the other sense, and one fence is enough to make an append durable:
+// no commit record, no checksum.
+//
+//   1. append packs and writes the words through      cut here ⇒ some have the old torn bit; the record is not seen
+//   2. the fence of make_durable                      returned ⇒ the record is seen by every later recovery
+//   3. truncate moves the head, later                 cut here ⇒ the old head: records are seen again (replay is
+//                                                     idempotent, or the caller's stamps tell it to ignore them)
+//
+// Every append is padded to whole log words, so that recovery can tell where the next begins.
+// Source: Mnemosyne (ASPLOS 2011) §4.4. Deviation: words are written through in batches, whole lines past the cache
+// and partial ones by store + write-back, because single movnti words are slower on today's processors.
+// Threads: one producer (append) and one consumer (truncate), which must agree on `free_words` themselves.
+#pragma once
+
+#include <vector>
+
+#include "perdure/log/ring.h"
+
+namespace perdure {
+
+class TornbitLog {
+ public:
+  static constexpr const char* kName = "tornbit";
+
+  TornbitLog(Ring ring, std::uint64_t head, std::uint64_t tail) : ring_(ring), head_(head), tail_(tail) {}
+
+  /// Log words that `payload` words take: 64 bits a word into 63.
+  static constexpr std::uint64_t log_words(std::uint64_t payload) { return (payload * 64 + 62) / 63; }
+
+  std::uint64_t capacity_words() const { return ring_.count; }
+  std::uint64_t free_words() const { return ring_.count - (tail_ - head()); }
+  const Ring& ring() const { return ring_; }
+  // The head is atomic, because the producer asks for room while a consumer makes it. Relaxed is enough: what the
+  // consumer did before is handed over by the caller's own synchronisation (in engines, the commit clock's gate).
+  std::uint64_t head() const {
+    return std::atomic_ref<std::uint64_t>(const_cast<std::uint64_t&>(head_)).load(std::memory_order_relaxed);
+  }
+  std::uint64_t tail() const { return tail_; }
+
+  /// Appends `payload` as one unit.
+  /// Requires: log_words(payload.size()) <= free_words().
+  /// Durable:  after make_durable().   Errors: none.
+  /// Cost:     ceil(64 * words / 63) written-through words, no fence.
+  template <Domain D>
+  void append(D& domain, std::span<const Word> payload) {
+    packed_.clear();
+    std::uint64_t position = tail_;
+    Word carry = 0;          // bits that did not fit into the last log word, at the bottom
+    unsigned carried = 0;    // how many
+    for (const Word word : payload) {
+      // The stream takes each word from its lowest bit up: a log word is the carry below, the new bits above.
+      emit(position++, carry | (word << carried));
+      carry = word >> (63 - carried);
+      if (++carried == 63) {
+        emit(position++, carry);
+        carry = 0;
+        carried = 0;
+      }
+    }
+    if (carried != 0) emit(position++, carry);
+    ring_.write(domain, tail_, packed_, Site::kLogRecord);
+    tail_ = position;
+  }
+
+  /// Orders: all words appended so far before whatever the caller does next. Without it home stores could become
+  /// durable while their record is torn, and recovery could not take them back.
+  template <Domain D>
+  [[nodiscard]] bool make_durable(D& domain) {
+    return domain.fence(Site::kLogCommit);
+  }
+
+  /// Drops everything up to the tail in memory; persist_head() makes that survive.
+  void truncate() { std::atomic_ref<std::uint64_t>(head_).store(tail_, std::memory_order_relaxed); }
+  /// Durable: after the caller's fence (Site::kHeadFence), which must come before the next append.
+  template <Domain D>
+  void persist_head(D& domain) {
+    domain.store(ring_.head_word, seal(head_, kHeadSalt));
+    domain.flush(ring_.head_word, kWordBytes, Site::kHead);
+  }
+
+  /// Reads payload words from `position` on, as far as the torn bits say that they were completely written.
+  class Reader {
+   public:
+    Reader(const Ring& ring, std::uint64_t position, std::uint64_t limit)
+        : ring_(&ring), position_(position), limit_(limit) {}
+    /// The next payload word, or false at the end of what was completely written.
+    bool next(Word& out) {
+      if (!fetch()) return false;
+      if (held_ == 0) {  // 63 fresh bits are one too few
+        out = fresh_;
+        if (!fetch()) return false;
+        out |= fresh_ << 63;
+        bits_ = fresh_ >> 1;
+        held_ = 62;
+        return true;
+      }
+      out = bits_ | (fresh_ << held_);
+      bits_ = fresh_ >> (64 - held_);
+      --held_;
+      return true;
+    }
+    /// Where the next append would begin: the position after the last word read, padding included.
+    std::uint64_t position() const { return position_; }
+    /// Forgets the padding bits of the append just read.
+    void end_of_append() {
+      bits_ = 0;
+      held_ = 0;
+    }
+
+   private:
+    bool fetch() {
+      if (position_ >= limit_) return false;
+      const Word word = load_word(ring_->at(position_));
+      if ((word & kTornBit) != ring_->torn(position_)) return false;
+      fresh_ = word & ~kTornBit;
+      ++position_;
+      return true;
+    }
+    const Ring* ring_;
+    std::uint64_t position_;
+    std::uint64_t limit_;
+    Word bits_ = 0;      // bits of the last log word that belong to the next payload word, at the bottom
+    unsigned held_ = 0;  // how many: 0 to 62
+    Word fresh_ = 0;     // the 63 bits just fetched
+  };
+
+  Reader reader() const { return Reader(ring_, head_, head_ + ring_.count); }
+
+  /// Whether any word from `from` to one lap after the head carries its lap's torn bit: the remains of a torn append.
+  bool has_remains(std::uint64_t from) const {
+    for (std::uint64_t p = from; p < head_ + ring_.count; ++p) {
+      if ((load_word(ring_.at(p)) & kTornBit) == ring_.torn(p)) return true;
+    }
+    return false;
+  }
+  /// Makes the whole ring read as empty from the head on, whatever it holds: the caller has applied it.
+  /// Durable: after the caller's fence (Site::kEraseFence). A cut before it leaves words that read as missing or as
+  /// the records they were, never as others: every erased word has the sense of "not yet written".
+  template <Domain D>
+  void erase(D& domain) {
+    tail_ = head_;
+    packed_.clear();
+    for (std::uint64_t p = head_; p < head_ + ring_.count; ++p) packed_.push_back(ring_.torn(p) ^ kTornBit);
+    ring_.write(domain, head_, packed_, Site::kEraseRing);
+  }
+
+  static constexpr std::uint16_t kHeadSalt = 0x4844;
+
+ private:
+  static constexpr Word kTornBit = Word{1} << 63;
+
+  void emit(std::uint64_t position, Word bits) { packed_.push_back((bits & ~kTornBit) | ring_.torn(position)); }
+
+  Ring ring_;
+  std::uint64_t head_;
+  std::uint64_t tail_;
+  std::vector<Word> packed_;  // reused: no allocation once it has grown to the largest record
+};
+
+}  // namespace perdure

@@ -1,0 +1,160 @@
+// Pool: one file that holds data structures which survive crashes.
+//
+//   auto pool = perdure::Pool::open_or_create("words.pool").value();
+//   auto* counter = pool.root<std::uint64_t>("counter");
+//   pool.atomically([&](auto& tx) { tx.store(*counter, tx.load(*counter) + 1); });
+//
+// When the call returns, the update survives what the pool's domain promises (`pool.guarantee()`); when the process or
+// the machine dies before, nothing of it is there.
+//
+// Not for: sharing a pool between processes (a second opener is refused), or data larger than its capacity.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include "perdure/api/pool_core.h"
+#include "perdure/domain/latency.h"
+#include "perdure/error.h"
+#include "perdure/link.h"
+#include "perdure/persistable.h"
+#include "perdure/tx.h"
+#include "perdure/type_id.h"
+
+namespace perdure {
+
+struct PoolOptions {
+  /// Where durability begins. kAuto looks at the file; override it to use tmpfs as if it were persistent memory.
+  DomainKind domain = DomainKind::kAuto;
+  EngineKind engine = EngineKind::kMnemosyne;
+  /// Count stores, flushes and fences (Pool::counts); costs some nanoseconds each.
+  bool count = false;
+  /// Emulate slower memory; on kAdr only. See perdure/domain/latency.h.
+  std::optional<LatencyModel> latency;
+  /// 2^lock_bits ownership records, of 8 bytes each.
+  unsigned lock_bits = 20;
+
+  // At creation only:
+  std::uint64_t capacity_bytes = std::uint64_t{64} << 30;  // address space; the file starts small and grows
+  std::uint64_t segment_bytes = std::uint64_t{1} << 20;    // unit of growth
+  std::uint64_t ring_bytes = std::uint64_t{1} << 20;       // each thread's log
+  std::uint32_t log_slots = 64;                            // threads at the same time
+  std::uint32_t root_entries = 128;
+  unsigned mode = 0600;
+};
+
+class Pool {
+ public:
+  /// Creates the file, whole or not at all, and opens it.
+  /// Errors: kExists (never overwritten), kInvalid, kIo, kNoSpace.
+  static Result<Pool> create(const std::string& path, const PoolOptions& options = {});
+  /// Opens, validates and recovers.
+  /// Errors: kNotFound, kBusy (with the holder's pid), kForeign, kVersion, kTruncated, kCorrupt, kIo; the file is
+  /// unchanged by all of them.
+  static Result<Pool> open(const std::string& path, const PoolOptions& options = {});
+  static Result<Pool> open_or_create(const std::string& path, const PoolOptions& options = {});
+  /// Opens a private copy: recovery, reads and even writes happen in memory only; the file stays as it is.
+  /// `findings`, when given, collects damage of the heap's metadata instead of refusing the pool.
+  static Result<Pool> inspect(const std::string& path, std::vector<std::string>* findings = nullptr);
+  /// For tools and tests that bring their own region and engine.
+  static Result<Pool> adopt(std::unique_ptr<Region> region, const PoolCore::EngineFactory& factory,
+                            unsigned lock_bits = 20);
+
+  Pool(Pool&&) noexcept = default;
+  Pool& operator=(Pool&&) noexcept = default;
+  /// Closes: writes everything home, so that the next open has nothing to replay. No other thread may use the pool.
+  ~Pool() = default;
+
+  /// Runs `body(tx)` as one durable, isolated transaction and returns what it returns.
+  /// Effect:   all or nothing. A Conflict with another thread runs `body` again, so it must not have effects outside
+  ///           the pool. An exception that leaves `body` rolls back and is rethrown.
+  /// Durable:  on return.   Cost: one fence, and none if nothing was written.
+  /// Nesting:  flat; an inner call is part of the outer transaction.
+  /// Errors:   throws Exception kNoSpace, kMisuse (rolled back) or kPoisoned (the storage failed).
+  /// Threads:  any number, up to the pool's log_slots at the same time.
+  template <class Body>
+  auto atomically(Body&& body) {
+    return run(std::forward<Body>(body), false);
+  }
+  /// The same for transactions that only read: no flush, no fence, no log. A store in it throws kMisuse.
+  template <class Body>
+  auto read_only(Body&& body) {
+    return run(std::forward<Body>(body), true);
+  }
+
+  /// The root object `name`, created zeroed if it is not there. Its address holds until the pool is closed.
+  /// Errors: throws Exception kTypeMismatch, kNoSpace, kInvalid, kCorrupt.
+  template <class T>
+  T* root(std::string_view name) {
+    require_persistable<T>();
+    return static_cast<T*>(atomically([&](Tx& tx) {
+      return core_->find_root(tx, name, type_id<T>(), sizeof(T), true)->object;
+    }));
+  }
+  /// The root object if it is there, else null.
+  template <class T>
+  T* find_root(std::string_view name) {
+    require_persistable<T>();
+    return static_cast<T*>(read_only([&](Tx& tx) -> void* {
+      const auto root = core_->find_root(tx, name, type_id<T>(), sizeof(T), false);
+      return root ? root->object : nullptr;
+    }));
+  }
+
+  /// Writes everything home and empties the logs. Never needed for durability.
+  void checkpoint() { core_->engine().truncate(); }
+
+  DomainKind domain() const { return core_->region().domain(); }
+  std::string_view guarantee() const { return domain_guarantee(domain()); }
+  const RecoveryReport& recovery() const { return core_->recovery(); }
+  /// Counts since the pool was opened. Requires: PoolOptions::count.
+  DomainCounts counts() const { return counters_ ? counters_->total() : DomainCounts{}; }
+  PoolCore& core() { return *core_; }
+
+ private:
+  Pool() = default;
+
+  template <class Body>
+  std::invoke_result_t<Body&, Tx&> run(Body&& body, bool read_only) {
+    PoolCore::Context& context = core_->context();
+    Tx& tx = context.tx;
+    if (tx.active()) return body(tx);
+    for (;;) {
+      core_->begin(context, read_only);
+      try {
+        if constexpr (std::is_void_v<std::invoke_result_t<Body&, Tx&>>) {
+          body(tx);
+          core_->commit(context);
+          return;
+        } else {
+          auto result = body(tx);
+          core_->commit(context);
+          return result;
+        }
+      } catch (const Conflict&) {
+        core_->retry_later(context);
+      } catch (...) {
+        const bool again = tx.doomed();  // user code turned our Conflict into something else
+        if (!again) {
+          tx.roll_back();
+          context.attempts = 0;
+          throw;
+        }
+        core_->retry_later(context);
+      }
+    }
+  }
+
+  /// What an engine's domain refers to; outlives the core.
+  struct Storage;
+  struct StorageDelete {
+    void operator()(Storage* storage) const;
+  };
+  std::unique_ptr<DomainCounters> counters_;
+  std::unique_ptr<Storage, StorageDelete> storage_;
+  std::unique_ptr<PoolCore> core_;  // last: closed first
+};
+
+}  // namespace perdure

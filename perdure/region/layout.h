@@ -1,0 +1,107 @@
+// What a pool file holds, outside logs and heap blocks. Nothing volatile in here; docs/FORMAT.md tells the same in
+// prose. Never renumber: a change bumps kFormatVersion and adds a golden image.
+//
+//   page 0            superblock: written once, at creation, sealed by a CRC
+//   page 1            state: one sealed word per line (see StatePage)
+//   root table        root_entries × RootEntry
+//   log heads         log_slots × one line, a sealed position each
+//   segment table     one sealed word per segment of the capacity; zero beyond the grown part
+//   rings             log_slots × ring_bytes
+//   heap              segments, from heap_offset to grown_bytes
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <type_traits>
+
+#include "perdure/base/checked_word.h"
+#include "perdure/base/words.h"
+
+namespace perdure {
+
+inline constexpr std::array<char, 8> kMagic = {'P', 'E', 'R', 'D', 'U', 'R', 'E', '\n'};
+inline constexpr std::uint32_t kFormatVersion = 1;
+// Features that a reader must know to read (incompatible) or to write (read-only compatible). None exist yet.
+inline constexpr std::uint64_t kKnownIncompatible = 0;
+inline constexpr std::uint64_t kKnownReadOnlyCompatible = 0;
+
+inline constexpr std::size_t kBlockBytes = 8192;  // a heap superblock; extents are runs of blocks
+inline constexpr std::size_t kRootNameBytes = 32;
+
+// Salts of sealed words, one per field.
+inline constexpr std::uint16_t kSaltGrown = 0x4752;
+inline constexpr std::uint16_t kSaltRetired = 0x5254;
+inline constexpr std::uint16_t kSaltHead = 0x4844;
+inline constexpr std::uint16_t kSaltSegment = 0x5347;
+inline constexpr std::uint16_t kSaltBlock = 0x424b;
+
+/// The numbers from which every offset of the file follows.
+struct Geometry {
+  std::uint64_t capacity_bytes;  // address space reserved; the file never grows beyond it
+  std::uint64_t segment_bytes;   // unit of growth, a power of two in [128 KiB, 64 MiB]
+  std::uint64_t ring_bytes;      // one thread's log, a multiple of the page size
+  std::uint32_t log_slots;       // threads that can hold a log at the same time
+  std::uint32_t root_entries;
+};
+
+struct Superblock {
+  std::array<char, 8> magic;
+  std::uint32_t version;
+  std::uint32_t superblock_bytes;
+  std::uint64_t compatible;
+  std::uint64_t read_only_compatible;
+  std::uint64_t incompatible;
+  std::array<std::uint8_t, 16> uuid;
+  std::uint64_t preferred_base;
+  Geometry geometry;
+  std::uint64_t root_offset;
+  std::uint64_t head_offset;
+  std::uint64_t segment_table_offset;
+  std::uint64_t ring_offset;
+  std::uint64_t heap_offset;
+  std::uint32_t reserved;
+  std::uint32_t crc;  // CRC32C of all bytes before it
+};
+static_assert(sizeof(Geometry) == 32 && sizeof(Superblock) == 144);
+static_assert(offsetof(Superblock, preferred_base) == 56 && offsetof(Superblock, root_offset) == 96);
+static_assert(offsetof(Superblock, crc) == 140);
+static_assert(std::has_unique_object_representations_v<Superblock>);
+
+/// Page 1. Each word has a line of its own, so that none is written back with another by accident.
+struct StatePage {
+  struct Line {
+    Word word;
+    std::array<Word, 7> padding;
+  };
+  Line grown_bytes;    // seal(bytes of the file that are in use, kSaltGrown)
+  Line retired_stamp;  // seal(stamp, kSaltRetired): recovery ignores log records up to it
+};
+static_assert(sizeof(StatePage) == 128);
+
+struct RootEntry {
+  std::array<char, kRootNameBytes> name;  // zero-padded; an entry without a name is free
+  std::uint64_t type;                     // hash of the root's type, see type_id.h
+  std::uint64_t object;                   // byte offset from the region base
+  std::uint64_t bytes;                    // size of the object
+  std::uint64_t check;                    // CRC32C of the fields above
+};
+static_assert(sizeof(RootEntry) == kLineBytes);
+static_assert(std::has_unique_object_representations_v<RootEntry>);
+
+inline constexpr Offset kStateOffset = kPageBytes;
+inline constexpr std::uint64_t kMinSegmentBytes = std::uint64_t{128} << 10;
+inline constexpr std::uint64_t kMaxSegmentBytes = std::uint64_t{64} << 20;
+inline constexpr std::uint64_t kMaxCapacityBytes = std::uint64_t{1} << 40;
+
+/// Fills in the offsets that follow from the geometry.
+constexpr void lay_out(Superblock& super) {
+  const Geometry& g = super.geometry;
+  super.root_offset = 2 * kPageBytes;
+  super.head_offset = super.root_offset + round_up(g.root_entries * sizeof(RootEntry), kPageBytes);
+  super.segment_table_offset = super.head_offset + round_up(g.log_slots * kLineBytes, kPageBytes);
+  super.ring_offset =
+      super.segment_table_offset + round_up(g.capacity_bytes / g.segment_bytes * kWordBytes, kPageBytes);
+  super.heap_offset = round_up(super.ring_offset + g.log_slots * g.ring_bytes, kBlockBytes);
+}
+
+}  // namespace perdure

@@ -1,0 +1,132 @@
+// Region: a pool file mapped into memory: created atomically, validated before it is mapped, locked, grown in place.
+//
+// Not a place for transactions: nothing here knows logs or heaps. A region hands out bytes; who writes them decides
+// through a domain when they are durable.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "perdure/base/words.h"
+#include "perdure/domain/domain.h"
+#include "perdure/domain/file_device.h"
+#include "perdure/error.h"
+#include "perdure/region/layout.h"
+
+namespace perdure {
+
+/// The storage under a region, as far as growing needs it.
+class Backing {
+ public:
+  virtual ~Backing() = default;
+  /// Makes the storage at least `bytes` long, with real blocks in [from, bytes), durably. No effect on failure.
+  virtual Result<void> extend(std::uint64_t from, std::uint64_t bytes) = 0;
+  /// Gives [offset, offset+bytes) real blocks, so that a later store cannot meet a full device.
+  virtual Result<void> allocate(Offset offset, std::uint64_t bytes) = 0;
+};
+
+class Region {
+ public:
+  struct CreateOptions {
+    Geometry geometry;
+    std::uint64_t initial_segments = 1;
+    unsigned mode = 0600;  // permission bits, before the umask
+  };
+  enum class Access : std::uint8_t {
+    kReadWrite,
+    kInspect,  // a private copy: nothing done through it reaches the file
+  };
+
+  /// Creates the file whole or not at all: formatted without a name, synced, then linked.
+  /// Errors: kExists, kInvalid (geometry), kIo, kNoSpace; then there is no new file.
+  static Result<void> create_file(const std::string& path, const CreateOptions& options);
+
+  /// Opens, locks, validates and maps. `kind` kAuto is resolved from what the file is on.
+  /// Errors: kNotFound, kBusy (with the holder's pid), kForeign, kVersion, kTruncated, kCorrupt, kIo.
+  static Result<std::unique_ptr<Region>> open_file(const std::string& path, DomainKind kind, Access access);
+
+  /// A region over memory that the caller keeps (the crash explorer's images). `file_bytes` is what a file of this
+  /// image would measure. Same validation as open_file.
+  static Result<std::unique_ptr<Region>> open_memory(std::byte* base, std::uint64_t bytes, std::uint64_t file_bytes,
+                                                     DomainKind kind, Backing& backing);
+  /// Writes the format of an empty pool into zeroed memory.
+  static Result<void> format_memory(std::byte* base, std::uint64_t bytes, const CreateOptions& options);
+
+  ~Region();
+  Region(const Region&) = delete;
+  Region& operator=(const Region&) = delete;
+
+  std::byte* base() const { return base_; }
+  template <class T>
+  T* at(Offset offset) const {
+    return reinterpret_cast<T*>(base_ + offset);
+  }
+  Word* word(Offset offset) const { return at<Word>(offset); }
+  const Superblock& superblock() const { return super_; }
+  const Geometry& geometry() const { return super_.geometry; }
+  StatePage* state() const { return at<StatePage>(kStateOffset); }
+  DomainKind domain() const { return domain_; }
+  const std::string& path() const { return path_; }
+  /// Bytes in use; offsets at or beyond it are not part of the pool.
+  std::uint64_t grown_bytes() const { return grown_bytes_.load(std::memory_order_acquire); }
+  std::uint64_t segments() const { return (grown_bytes() - super_.heap_offset) / super_.geometry.segment_bytes; }
+  std::uint64_t max_segments() const {
+    return (super_.geometry.capacity_bytes - super_.heap_offset) / super_.geometry.segment_bytes;
+  }
+  Word* segment_word(std::uint64_t index) const {
+    return word(super_.segment_table_offset + index * kWordBytes);
+  }
+  Backing& backing() const { return *backing_; }
+  /// For Sync domains. Requires: opened from a file.
+  FileDevice file_device() const { return {fd_, direct_fd_}; }
+
+  /// Adds `count` segments, whose table words become `fresh`. Pointers stay valid.
+  ///
+  ///   1. extend the file and sync it        cut here ⇒ the file is longer than the state says; no harm
+  ///   2. seal the new segments' table words cut here ⇒ words beyond the grown part; rewritten by the next growth
+  ///   3. publish grown_bytes                cut here ⇒ all of it, or step 2's state
+  ///
+  /// Durable:  on return.  Errors: kNoSpace, kIo, kPoisoned; the region is unchanged.  Threads: any.
+  template <Domain D>
+  Result<void> grow(D& domain, std::uint64_t count, Word fresh) {
+    const std::lock_guard lock(grow_mutex_);
+    const std::uint64_t old_segments = segments();
+    if (count > max_segments() - old_segments) return no_space(count);
+    const std::uint64_t old_bytes = grown_bytes();
+    const std::uint64_t new_bytes = old_bytes + count * super_.geometry.segment_bytes;
+    if (auto extended = backing_->extend(old_bytes, new_bytes); !extended) return extended;
+    for (std::uint64_t i = 0; i < count; ++i) domain.store(segment_word(old_segments + i), fresh);
+    domain.flush(segment_word(old_segments), count * kWordBytes, Site::kGrow);
+    // Orders: the new table words before the size that makes recovery read them; without it a cut leaves a grown
+    // pool with unsealed segments, which is refused as corrupt.
+    bool durable = domain.fence(Site::kGrowFence);
+    domain.store(&state()->grown_bytes.word, seal(new_bytes, kSaltGrown));
+    domain.flush(&state()->grown_bytes.word, kWordBytes, Site::kGrow);
+    // Orders: the new size before any record that names an offset beyond the old one.
+    durable = domain.fence(Site::kGrowFence) && durable;
+    if (!durable) return Error{Code::kPoisoned, path_ + ": a sync failed while the pool grew; reopen the pool"};
+    grown_bytes_.store(new_bytes, std::memory_order_release);
+    return {};
+  }
+
+ private:
+  Region() = default;
+  Result<void> adopt(const Superblock& super, std::uint64_t file_bytes);
+  Error no_space(std::uint64_t count) const;
+
+  std::string path_;
+  std::byte* base_ = nullptr;
+  std::uint64_t mapped_bytes_ = 0;  // zero when the caller keeps the memory
+  int fd_ = -1;
+  int direct_fd_ = -1;
+  DomainKind domain_ = DomainKind::kAuto;
+  Superblock super_{};
+  std::atomic<std::uint64_t> grown_bytes_{0};
+  std::mutex grow_mutex_;
+  std::unique_ptr<Backing> owned_backing_;
+  Backing* backing_ = nullptr;
+};
+
+}  // namespace perdure
