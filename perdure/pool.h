@@ -39,7 +39,7 @@ struct PoolOptions {
   // At creation only:
   std::uint64_t capacity_bytes = std::uint64_t{64} << 30;  // address space; the file starts small and grows
   std::uint64_t segment_bytes = std::uint64_t{1} << 20;    // unit of growth
-  std::uint64_t ring_bytes = std::uint64_t{1} << 20;       // each thread's log
+  std::uint64_t ring_bytes = std::uint64_t{256} << 10;     // each thread's log
   std::uint32_t log_slots = 64;                            // threads at the same time
   std::uint32_t root_entries = 128;
   unsigned mode = 0600;

@@ -26,7 +26,8 @@ namespace perdure {
   X(kReplayHome, "recovery accepts a record, and its home word is lost by the next power cut")                     \
   X(kReplayFence, "recovery retires records whose home words are still on the way")                                \
   X(kEraseRing, "half of a torn record stays in the ring and is read as the rest of a later one")                  \
-  X(kEraseFence, "as kEraseRing: a new record may become durable beside the old half")                             \
+  X(kAdopt, "recovery believes log words, heads or sizes that a killed process left in caches; a power cut takes them back") \
+  X(kEraseFence, "as kEraseRing and kAdopt: a new record may become durable beside the old half")                             \
   X(kGrow, "the new size is not written back: acknowledged data lies beyond the end that recovery believes in")    \
   X(kGrowFence, "as kGrow: data in the new part may become durable before the new size")                           \
   X(kUserFlush, "the application's own flush")                                                                     \

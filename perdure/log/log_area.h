@@ -104,35 +104,37 @@ class LogArea {
   ///   2. retire the highest stamp; fence                  cut here ⇒ records are ignored from now on
   ///   3. erase the logs that held anything; fence         cut here ⇒ what is left is retired or reads as missing
   ///
-  /// Step 1 also makes durable *again* what it accepts: after the death of a process, not of the machine, the words
-  /// and the records may have been in caches only.
+  /// Whatever recovery believes it makes durable *again*: after the death of a process, not of the machine, home
+  /// words, records, heads and sizes may have been in caches only, and what follows is built on them.
   template <Domain D>
   Result<RecoveryReport> recover(D& domain) {
     RecoveryReport report;
     auto collected = collect(report.last_stamp);
     if (!collected) return collected.error();
-    bool durable = true;
-    if (!collected->empty()) {
-      for (const Record& record : collected.value()) {
-        for_each_write(record, [&](const MaskedWrite& write) {
-          apply(domain, write);
-          domain.flush(region_->word(write.offset), kWordBytes, Site::kReplayHome);
-          ++report.words_replayed;
-        });
-        ++report.records_replayed;
-      }
-      // Orders: home words before the stamp that makes recovery ignore their records.
-      durable = domain.fence(Site::kReplayFence);
-      durable = retire(domain, report.last_stamp) && durable;
+    for (const Record& record : collected.value()) {
+      for_each_write(record, [&](const MaskedWrite& write) {
+        apply(domain, write);
+        domain.flush(region_->word(write.offset), kWordBytes, Site::kReplayHome);
+        ++report.words_replayed;
+      });
+      ++report.records_replayed;
     }
+    // Orders: home words before the stamp that makes recovery ignore their records.
+    bool durable = report.records_replayed == 0 || domain.fence(Site::kReplayFence);
+    const bool any_dirty = std::find(dirty_.begin(), dirty_.end(), true) != dirty_.end();
+    if (any_dirty) durable = retire(domain, report.last_stamp) && durable;
+    domain.flush(region_->state(), sizeof(StatePage), Site::kAdopt);
     for (std::size_t i = 0; i < slots_.size(); ++i) {
+      TornbitLog& log = slots_[i]->log;
+      if (log.is_virgin()) continue;
+      log.adopt(domain);
       if (!dirty_[i]) continue;
-      slots_[i]->log.erase(domain);
+      log.erase_from(domain, log.head());
       ++report.logs_erased;
     }
-    // Orders: the erased words before the first new record. Without it a cut could keep the start of that record
-    // and, behind it, the rest of an old one.
-    if (report.logs_erased > 0) durable = domain.fence(Site::kEraseFence) && durable;
+    // Orders: the erased and adopted words before the first new record. Without it a cut could keep the start of
+    // that record and, behind it, the rest of an old one; or a head and a size from before what it builds on.
+    durable = domain.fence(Site::kEraseFence) && durable;
     for (auto& slot : slots_) slot->unfenced_from = slot->log.tail();
     if (!durable) return Error{Code::kIo, region_->path() + ": a sync failed during recovery; nothing was lost, reopen"};
     return report;

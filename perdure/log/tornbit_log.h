@@ -135,16 +135,24 @@ class TornbitLog {
     }
     return false;
   }
-  /// Makes the whole ring read as empty from the head on, whatever it holds: the caller has applied it.
+  /// Makes everything from `from` (a position after the head) on read as not yet written, and appends there next.
   /// Durable: after the caller's fence (Site::kEraseFence). A cut before it leaves words that read as missing or as
-  /// the records they were, never as others: every erased word has the sense of "not yet written".
+  /// what they were, never as others: every erased word has the sense of "not yet written on this lap".
   template <Domain D>
-  void erase(D& domain) {
-    tail_ = head_;
+  void erase_from(D& domain, std::uint64_t from) {
+    tail_ = from;
     packed_.clear();
-    for (std::uint64_t p = head_; p < head_ + ring_.count; ++p) packed_.push_back(ring_.torn(p) ^ kTornBit);
-    ring_.write(domain, head_, packed_, Site::kEraseRing);
+    for (std::uint64_t p = from; p < head() + ring_.count; ++p) packed_.push_back(ring_.torn(p) ^ kTornBit);
+    ring_.write(domain, from, packed_, Site::kEraseRing);
   }
+  /// Starts the write-back of the whole ring and its head: what a killed process left may be in caches only.
+  template <Domain D>
+  void adopt(D& domain) {
+    domain.flush(ring_.words, ring_.count * kWordBytes, Site::kAdopt);
+    domain.flush(ring_.head_word, kWordBytes, Site::kAdopt);
+  }
+  /// No append has ever reached this ring.
+  bool is_virgin() const { return head() == 0 && load_word(ring_.words) == 0; }
 
   static constexpr std::uint16_t kHeadSalt = 0x4844;
 
