@@ -145,6 +145,8 @@ class TornbitLog {
     for (std::uint64_t p = from; p < head() + ring_.count; ++p) packed_.push_back(ring_.torn(p) ^ kTornBit);
     ring_.write(domain, from, packed_, Site::kEraseRing);
   }
+  /// Appends at `position` next. Requires: nothing from there on carries its lap's torn bit (has_remains).
+  void continue_at(std::uint64_t position) { tail_ = position; }
   /// Starts the write-back of the whole ring and its head: what a killed process left may be in caches only.
   template <Domain D>
   void adopt(D& domain) {

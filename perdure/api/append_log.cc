@@ -1,0 +1,147 @@
+#include "perdure/append_log.h"
+
+#include <cstring>
+
+#include "perdure/base/crc32c.h"
+
+namespace perdure {
+namespace {
+
+constexpr std::uint16_t kSaltRecord = 0x4c52;
+
+/// The root object. The head has a line of its own: it is written by truncate(), the rest never again.
+struct LogRoot {
+  std::uint64_t ring_offset;
+  std::uint64_t ring_words;
+  std::uint64_t check;  // seal of ring_offset ^ ring_words
+  std::uint64_t padding[5];
+  Word head;
+  std::uint64_t more_padding[7];
+};
+static_assert(sizeof(LogRoot) == 2 * kLineBytes);
+constexpr std::uint16_t kSaltLog = 0x4c4f;
+
+/// Each record is one append: its byte length, sealed, then its bytes in whole words.
+std::size_t payload_words(std::size_t bytes) { return 1 + (bytes + kWordBytes - 1) / kWordBytes; }
+
+/// Reads the next record's payload after its length word; false at the end.
+bool read_record(TornbitLog::Reader& reader, std::vector<Word>& payload, std::uint64_t& bytes, bool& corrupt) {
+  Word length = 0;
+  payload.clear();
+  if (!reader.next(length)) return false;
+  const auto unsealed = unseal(length, kSaltRecord);
+  corrupt = !unsealed;
+  if (corrupt) return false;
+  bytes = *unsealed;
+  for (std::uint64_t words = payload_words(bytes) - 1; words > 0; --words) {
+    Word word = 0;
+    if (!reader.next(word)) return false;
+    payload.push_back(word);
+  }
+  reader.end_of_append();
+  return true;
+}
+
+}  // namespace
+
+Result<Log> Log::open_or_create(Pool& pool, std::string_view name, std::size_t bytes) try {
+  if (bytes < kPageBytes) return Error{Code::kInvalid, "log '" + std::string(name) + "': must have at least 4096 bytes"};
+  auto* root = pool.root<LogRoot>(name);
+  Engine& engine = pool.core().engine();
+  Region& region = pool.core().region();
+  const std::uint64_t words = bytes / kWordBytes;
+  pool.atomically([&](Tx& tx) {
+    if (tx.load(root->ring_offset) != 0) return;
+    // The ring is written past the transaction, so nothing that recovery replays may still write there: allocate,
+    // empty the logs, zero, and only then let the transaction publish it. A cut before that leaves free space.
+    auto* ring = static_cast<Word*>(tx.allocate(words * kWordBytes));
+    engine.truncate();
+    const std::vector<Word> zeroes(words);
+    engine.write_through(ring, zeroes.data(), words, Site::kUserFlush);
+    // Orders: the zeroed ring before the root that names it. Without it old bytes could read as records.
+    if (!engine.fence(Site::kUserFence)) throw Exception(Code::kPoisoned, "a sync failed while a log was created");
+    const std::uint64_t offset = tx.link_to(ring).offset;
+    tx.store(root->ring_offset, offset);
+    tx.store(root->ring_words, words);
+    tx.store(root->check, seal((offset ^ words) & kMax48, kSaltLog));
+    tx.store(root->head, seal(0, TornbitLog::kHeadSalt));
+  });
+
+  const LogRoot found = pool.read_only([&](Tx& tx) {
+    LogRoot copy;
+    tx.read(&copy, root, sizeof(copy));
+    return copy;
+  });
+  const auto head = unseal(found.head, TornbitLog::kHeadSalt);
+  const std::string where = region.path() + ": log '" + std::string(name) + "' ";
+  if (!head || found.check != seal((found.ring_offset ^ found.ring_words) & kMax48, kSaltLog) ||
+      found.ring_words == 0 || found.ring_words > region.grown_bytes() / kWordBytes ||
+      !is_aligned(found.ring_offset, kWordBytes) ||
+      !inside(found.ring_offset, found.ring_words * kWordBytes, region.superblock().heap_offset, region.grown_bytes()))
+    return Error{Code::kCorrupt, where + "fails its check; restore the pool from a backup"};
+  Log log(pool, TornbitLog({region.word(found.ring_offset), found.ring_words, &root->head}, *head, *head));
+  if (auto recovered = log.recover(); !recovered)
+    return Error{recovered.error().code, where + recovered.error().message};
+  return log;
+} catch (const Exception& failure) {
+  return failure.error();
+}
+
+Result<void> Log::recover() {
+  TornbitLog::Reader reader = log_.reader();
+  std::uint64_t end = reader.position();
+  std::uint64_t bytes = 0;
+  bool corrupt = false;
+  while (read_record(reader, payload_, bytes, corrupt)) end = reader.position();
+  if (corrupt) return Error{Code::kCorrupt, "has a damaged record at word " + std::to_string(end)};
+  EngineDomain domain(*engine_);
+  log_.adopt(domain);
+  if (log_.has_remains(end)) {
+    log_.erase_from(domain, end);
+  } else {
+    log_.continue_at(end);
+  }
+  // Orders: the records and the cleared remains behind them before the next append, which is built on both.
+  if (!engine_->fence(Site::kEraseFence)) return Error{Code::kPoisoned, "could not be synced; reopen the pool"};
+  return {};
+}
+
+bool Log::append(const void* record, std::size_t bytes) {
+  const std::size_t words = payload_words(bytes);
+  if (TornbitLog::log_words(words) > log_.free_words()) return false;
+  payload_.assign(words, 0);
+  payload_[0] = seal(bytes, kSaltRecord);
+  if (bytes > 0) std::memcpy(payload_.data() + 1, record, bytes);
+  EngineDomain domain(*engine_);
+  log_.append(domain, payload_);
+  return true;
+}
+
+void Log::flush() {
+  EngineDomain domain(*engine_);
+  if (!log_.make_durable(domain)) fail();
+}
+
+void Log::truncate() {
+  EngineDomain domain(*engine_);
+  log_.truncate();
+  log_.persist_head(domain);
+  // Orders: the head before the next lap overwrites the words behind it.
+  if (!engine_->fence(Site::kHeadFence)) fail();
+}
+
+void Log::for_each(const std::function<void(std::span<const std::byte>)>& visit) const {
+  TornbitLog::Reader reader = log_.reader();
+  std::vector<Word> payload;
+  std::uint64_t bytes = 0;
+  bool corrupt = false;
+  while (reader.position() < log_.tail() && read_record(reader, payload, bytes, corrupt)) {
+    visit({reinterpret_cast<const std::byte*>(payload.data()), bytes});
+  }
+}
+
+void Log::fail() const {
+  throw Exception(Code::kPoisoned, "a write or sync to the storage failed; fix the device and reopen the pool");
+}
+
+}  // namespace perdure

@@ -1,0 +1,55 @@
+// Log: an application's own append-only log in a pool, on the same torn-bit ring that transactions use. One fence per
+// flush, no commit record. For journals, queues and event histories: data that is only ever added at one end and
+// dropped at the other. Not for data that is updated in place; that is what transactions are for.
+//
+//   auto log = perdure::Log::open_or_create(pool, "events", 1 << 20).value();
+//   log.append(text.data(), text.size());
+//   log.flush();                                   // now it survives
+//   log.for_each([](std::span<const std::byte> record) { … });
+//   log.truncate();
+//
+// Source: Mnemosyne (ASPLOS 2011) §4.4 and Table 3 (log_create, log_append, log_flush, log_truncate).
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "perdure/log/tornbit_log.h"
+#include "perdure/pool.h"
+
+namespace perdure {
+
+class Log {
+ public:
+  /// Opens the log `name` or creates it with room for about `bytes` of records. Torn remains of an append that was
+  /// never flushed are discarded.
+  /// Errors: kInvalid (size), kNoSpace, kTypeMismatch, kCorrupt, kPoisoned.
+  static Result<Log> open_or_create(Pool& pool, std::string_view name, std::size_t bytes);
+
+  /// Adds one record; all of it or nothing survives.
+  /// Durable:  after flush().   Errors: false when the log is full; the log is unchanged.
+  /// Threads:  one at a time.   Cost: the record's bytes * 64/63, no fence.
+  [[nodiscard]] bool append(const void* record, std::size_t bytes);
+  /// Returns when every record appended so far is durable. Errors: throws Exception kPoisoned.
+  void flush();
+  /// Drops every record. Durable: on return. Errors: throws Exception kPoisoned.
+  void truncate();
+  /// Calls `visit` for each record, oldest first. The span is valid during the call only.
+  void for_each(const std::function<void(std::span<const std::byte>)>& visit) const;
+  std::uint64_t free_bytes() const { return log_.free_words() * kWordBytes; }
+
+ private:
+  Log(Pool& pool, const TornbitLog& log) : engine_(&pool.core().engine()), log_(log) {}
+  /// Finds where the records end and clears what a torn append left behind it.
+  Result<void> recover();
+  void fail() const;
+
+  Engine* engine_;
+  TornbitLog log_;
+  std::vector<Word> payload_;  // reused
+};
+
+}  // namespace perdure
