@@ -1,8 +1,10 @@
 // Persistable<T>: may a T live in persistent memory? Checked at compile time, field by field: what would dangle or
 // leak after a restart (raw pointers, references, virtual functions, types that own volatile heap) is refused with a
-// message that says why.
+// message that says why. Arrays inside structs are written std::array: the field walk (Boost.PFR) cannot see through
+// C arrays.
 #pragma once
 
+#include <array>
 #include <boost/pfr/core.hpp>
 #include <boost/pfr/tuple_size.hpp>
 #include <cstddef>
@@ -25,6 +27,13 @@ template <class T>
 struct is_link<link<T>> : std::true_type {};
 
 template <class T>
+struct array_element {};
+template <class T, std::size_t N>
+struct array_element<std::array<T, N>> {
+  using type = T;
+};
+
+template <class T>
 constexpr bool all_fields_persistable();
 
 template <class T>
@@ -36,6 +45,8 @@ constexpr bool persistable() {
     return true;
   } else if constexpr (std::is_array_v<U>) {
     return persistable<std::remove_all_extents_t<U>>();
+  } else if constexpr (requires { typename array_element<U>::type; }) {
+    return persistable<typename array_element<U>::type>();
   } else if constexpr (is_link<U>::value || is_persistable_by_promise<U>) {
     return true;
   } else if constexpr (!std::is_class_v<U> || std::is_polymorphic_v<U> || !std::is_trivially_copyable_v<U>) {

@@ -1,5 +1,6 @@
 #include "perdure/append_log.h"
 
+#include <array>
 #include <cstring>
 
 #include "perdure/base/crc32c.h"
@@ -14,9 +15,9 @@ struct LogRoot {
   std::uint64_t ring_offset;
   std::uint64_t ring_words;
   std::uint64_t check;  // seal of ring_offset ^ ring_words
-  std::uint64_t padding[5];
+  std::array<std::uint64_t, 5> padding;
   Word head;
-  std::uint64_t more_padding[7];
+  std::array<std::uint64_t, 7> more_padding;
 };
 static_assert(sizeof(LogRoot) == 2 * kLineBytes);
 constexpr std::uint16_t kSaltLog = 0x4c4f;
