@@ -31,7 +31,6 @@ std::uint64_t nanoseconds_since(std::chrono::steady_clock::time_point start) {
 /// The contexts of a pool and who may have them. Outlives the pool while a thread still holds one.
 struct PoolCore::Hub {
   std::mutex mutex;
-  Engine* engine;  // valid while the pool is open
   std::vector<std::unique_ptr<Context>> contexts;
   std::vector<Context*> idle;
 };
@@ -50,8 +49,6 @@ struct PoolCore::ThreadEntries {
       const std::shared_ptr<Hub> hub = entry.hub.lock();
       if (hub == nullptr) continue;
       const std::lock_guard lock(hub->mutex);
-      if (hub->engine == nullptr) continue;
-      hub->engine->hand_over(entry.context->slot);
       hub->idle.push_back(entry.context);
     }
   }
@@ -91,16 +88,11 @@ Result<std::unique_ptr<PoolCore>> PoolCore::open(std::unique_ptr<Region> region,
   core->heap_nanoseconds_ = nanoseconds_since(heap_start);
 
   core->hub_ = std::make_shared<Hub>();
-  core->hub_->engine = core->engine_.get();
   return core;
 }
 
 PoolCore::~PoolCore() {
   if (hub_ == nullptr) return;  // never opened
-  {
-    const std::lock_guard lock(hub_->mutex);
-    hub_->engine = nullptr;
-  }
   if (fork_generation_ != fork_count.load(std::memory_order_relaxed) || engine_->poisoned()) return;
   try {
     engine_->truncate();  // so that the next open has nothing to replay

@@ -14,7 +14,7 @@
 namespace perdure {
 
 enum class EngineKind : std::uint8_t {
-  kMnemosyne,  // word STM, tornbit redo log, home words forced by the commit (files: in bulk)
+  kMnemosyne,  // word STM, tornbit redo log, home words forced one commit later (files: in bulk)
   kNonatomic,  // yardstick: isolated, flushed and fenced at the end, but a power cut may leave half a transaction
   kVolatile,   // yardstick: isolated only
 };
@@ -46,8 +46,6 @@ class Engine {
   virtual Result<void> grow(std::uint64_t segments, Word fresh) = 0;
   /// A thread begins to use a log for the first time since the pool was opened.
   virtual void prepare_slot(std::size_t slot) = 0;
-  /// The thread that used this slot is gone, another may follow.
-  virtual void hand_over(std::size_t slot) = 0;
   virtual bool poisoned() const = 0;
 
   // The persistence primitives themselves, for structures that bring their own protocol (perdure::Log).

@@ -1,11 +1,13 @@
 // Redo: durable memory transactions by write-ahead redo logging.
 // Paper:      Mnemosyne (ASPLOS 2011) §5, with synchronous truncation.
-// Deviations: (1) "Truncates the entire log" at each commit is done by *retention*: home words are forced by the
-//             commit as in the paper, but the log is emptied only when it is full, by one persisted stamp for all
-//             threads' logs. It saves the paper's truncation fences; the log fence of the next commit also completes
-//             the home flushes of this one. (2) An aborted transaction writes nothing to the log: records are
-//             appended at commit. (3) On files (`kBulk`) home words are written when the log is emptied: forcing
-//             random pages at each commit would cost a second device write.
+// Deviations: (1) "Truncates the entire log" at each commit is done by *retention*: the home words of a commit are
+//             forced by the thread's next commit, under the fence that its record needs anyway, and the log is
+//             emptied only when it is full, by one persisted stamp for all threads' logs. It saves the paper's two
+//             fences for home words and truncation. (Flushing at the end of the commit itself would be no cheaper to
+//             wait for: the next locked instruction, a lock or a stamp, waits for flushes under way like a fence.)
+//             (2) An aborted transaction writes nothing to the log: records are appended at commit. (3) On files
+//             (`kBulk`) home words are written when the log is emptied: forcing random pages at each commit would
+//             cost a second device write.
 //
 // The commit of a transaction that wrote anything:
 //   1. make room       a full log is emptied first, while no stamp is held
@@ -13,7 +15,7 @@
 //   3. validate        reads still hold, or Conflict
 //   4. append, fence   cut before the fence ⇒ the record is torn, nothing happened
 //                      cut after it ⇒ recovery replays the record: this is the durability point, and the only wait
-//   5. store home      (and start write-back; kForced)
+//   5. store home      their write-back is left to the next commit (kForced) or to the truncation
 //   6. release locks   others see it only now, so nobody acts on what a cut could take back
 #pragma once
 
@@ -51,7 +53,7 @@ class Redo final : public Engine {
       leave(slot);
       fail();
     }
-    store_home(tx.writes());                                                        // 5
+    store_home(slot, tx.writes());                                                  // 5
     tx.finish_commit(stamp);                                                        // 6
     leave(slot);
     if (spill.used()) truncate();  // the ring names the spilled entries: both go before their space is reused
@@ -65,7 +67,7 @@ class Redo final : public Engine {
     make_room(slot, TornbitLog::log_words(record.size()));
     const std::uint64_t stamp = enter(slot);
     const bool durable = append(slot, stamp, record);
-    if (durable) store_home(writes);
+    if (durable) store_home(slot, writes);
     leave(slot);
     if (!durable) fail();
   }
@@ -91,7 +93,6 @@ class Redo final : public Engine {
     if (!domain_.fence(Site::kLogCommit)) fail();
   }
 
-  void hand_over(std::size_t slot_index) override { parts_.logs->slot(slot_index).handed_over = true; }
   bool poisoned() const override { return poisoned_.load(std::memory_order_acquire); }
 
   void store(Word* home, Word value) override { domain_.store(home, value); }
@@ -165,30 +166,26 @@ class Redo final : public Engine {
     record[0] = record::header(stamp, {record.data() + 1, record.size() - 1});
     const std::uint64_t start = slot.log.tail();
     slot.log.append(domain_, record);
+    for (const Offset line : slot.unflushed_lines) {
+      domain_.flush(parts_.region->at<std::byte>(line), kLineBytes, Site::kHome);
+    }
     // Orders: all log words before the home stores below. Without it a cut may keep a home store whose record is
-    // torn, and recovery could not take it back. The same wait completes the home flushes of this thread's last
-    // commit, which is why records before `start` need no more flushing.
+    // torn, and recovery could not take it back. The same wait makes the home words of the last commit durable.
     if (!slot.log.make_durable(domain_)) return false;
-    if (kPolicy == HomePolicy::kForced && !slot.handed_over) slot.unfenced_from = start;
+    if constexpr (kPolicy == HomePolicy::kForced) slot.unfenced_from = start;
+    slot.unflushed_lines.clear();
     return true;
   }
 
-  void store_home(std::span<const MaskedWrite> writes) {
-    Offset line = ~Offset{0};
+  void store_home(LogSlot& slot, std::span<const MaskedWrite> writes) {
     for (const MaskedWrite& write : writes) {
-      if constexpr (kPolicy == HomePolicy::kForced) {
-        // Each line is flushed when the next write leaves it: neighbours share one write-back.
-        const Offset next = round_down(write.offset, kLineBytes);
-        if (next != line && line != ~Offset{0}) flush_home(line);
-        line = next;
-      }
       parts_.logs->apply(domain_, write);
-    }
-    if constexpr (kPolicy == HomePolicy::kForced) {
-      if (line != ~Offset{0}) flush_home(line);
+      if constexpr (kPolicy == HomePolicy::kForced) {
+        const Offset line = round_down(write.offset, kLineBytes);
+        if (slot.unflushed_lines.empty() || slot.unflushed_lines.back() != line) slot.unflushed_lines.push_back(line);
+      }
     }
   }
-  void flush_home(Offset line) { domain_.flush(parts_.region->at<std::byte>(line), kLineBytes, Site::kHome); }
 
   void make_room(LogSlot& slot, std::uint64_t words) {
     if (slot.log.free_words() >= words) return;
@@ -250,7 +247,6 @@ class Unlogged final : public Engine {
     return parts_.region->grow(domain_, segments, fresh);
   }
   void prepare_slot(std::size_t) override {}
-  void hand_over(std::size_t) override {}
   bool poisoned() const override { return false; }
   void store(Word* home, Word value) override { domain_.store(home, value); }
   void write_through(Word* home, const Word* words, std::size_t count, Site site) override {

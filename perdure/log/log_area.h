@@ -21,8 +21,8 @@ namespace perdure {
 struct LogSlot {
   explicit LogSlot(const TornbitLog& from) : log(from) {}
   TornbitLog log;
-  std::uint64_t unfenced_from = 0;         // records from here on may have home words that no fence completed yet
-  std::atomic<bool> handed_over{false};    // the last committer is another thread than the next
+  std::uint64_t unfenced_from = 0;         // records from here on may have home words that are not durable yet
+  std::vector<Offset> unflushed_lines;     // those home words' lines, when the engine keeps count of them
   std::atomic<bool> committing{false};     // between drawing a stamp and having stored home
   char padding[kLineBytes] = {};           // slots are written by different threads
 };
@@ -155,8 +155,8 @@ class LogArea {
   ///   2. retire the last stamp; fence                              cut here ⇒ none is
   ///   3. move the heads; fence                                     cut here ⇒ old heads, but the records are history
   ///
-  /// `home_site` kHome: commits flush their home words, so that only each log's last record is open (its flushes
-  /// completed by no later fence); kHomeBulk: none was flushed yet, all records are walked, each line once.
+  /// `home_site` kHome: each commit completes the home words of the one before it, so that only each log's last
+  /// record is open; kHomeBulk: none was flushed yet, all records are walked, each line once.
   template <Domain D>
   [[nodiscard]] bool truncate(D& domain, std::uint64_t last_stamp, Site home_site) {
     lines_.clear();
@@ -195,7 +195,7 @@ class LogArea {
       slot->log.truncate();
       slot->log.persist_head(domain);
       slot->unfenced_from = slot->log.tail();
-      slot->handed_over = false;
+      slot->unflushed_lines.clear();
     }
     // Orders: the heads before the words behind them are written again: recovery starts reading at the head, and a
     // word of the next lap there would look like the end of the log.
