@@ -56,6 +56,7 @@ Result<Log> Log::open_or_create(Pool& pool, std::string_view name, std::size_t b
     // The ring is written past the transaction, so nothing that recovery replays may still write there: allocate,
     // empty the logs, zero, and only then let the transaction publish it. A cut before that leaves free space.
     auto* ring = static_cast<Word*>(tx.allocate(words * kWordBytes));
+    tx.outdate(tx.link_to(ring).offset, words * kWordBytes);
     engine.truncate();
     const std::vector<Word> zeroes(words);
     engine.write_through(ring, zeroes.data(), words, Site::kUserFlush);

@@ -70,6 +70,7 @@ Result<std::unique_ptr<PoolCore>> PoolCore::open(std::unique_ptr<Region> region,
       *core->region_,
       Heap::Services{
           [self](std::span<const MaskedWrite> writes) { self->engine_->publish(writes, self->context().slot); },
+          [self](Offset begin, std::uint64_t bytes) { self->context().tx.outdate(begin, bytes); },
           [self](std::uint64_t segments) {
             return self->engine_->grow(segments, heap_layout::segment_word(heap_layout::SegmentKind::kFree));
           }});

@@ -41,7 +41,8 @@ class Redo final : public Engine {
     Buffers& buffers = buffers_of_thread();
     buffers.record.assign(1, 0);
     record::encode_entries(tx.writes(), buffers.record);
-    Spill spill(*this, tx, buffers.record);
+    Spill spill(*this);
+    spill.write_if_large(tx, buffers.record);
 
     make_room(slot, TornbitLog::log_words(buffers.record.size()));                  // 1
     const std::uint64_t stamp = enter(slot);                                        // 2
@@ -122,11 +123,21 @@ class Redo final : public Engine {
   ///   4. empty the logs again            then the space may be reused
   class Spill {
    public:
-    Spill(Redo& engine, Tx& tx, std::vector<Word>& record) : engine_(&engine) {
+    explicit Spill(Redo& engine) : engine_(&engine) {}
+    ~Spill() {
+      if (used()) engine_->parts_.heap->cancel(space_);
+    }
+    Spill(const Spill&) = delete;
+    Spill& operator=(const Spill&) = delete;
+    bool used() const { return space_ != 0; }
+
+    void write_if_large(Tx& tx, std::vector<Word>& record) {
+      Redo& engine = *engine_;
       const std::size_t limit = engine.parts_.region->geometry().ring_bytes / kWordBytes / 2;
       if (TornbitLog::log_words(record.size()) <= limit) return;
       const std::span<const Word> entries(record.data() + 1, record.size() - 1);
       space_ = engine.parts_.heap->reserve(tx.heap_cache(), entries.size_bytes());
+      tx.outdate(space_, entries.size_bytes());
       engine.truncate();
       Word* to = engine.parts_.region->word(space_);
       engine.domain_.write_through(to, entries.data(), entries.size(), Site::kSpillBody);
@@ -136,12 +147,6 @@ class Redo final : public Engine {
       const Word count = entries.size();
       record = {0, record::entry_head(space_, 1, record::Kind::kSpill) | record::kLast, count, crc};
     }
-    ~Spill() {
-      if (used()) engine_->parts_.heap->cancel(space_);
-    }
-    Spill(const Spill&) = delete;
-    Spill& operator=(const Spill&) = delete;
-    bool used() const { return space_ != 0; }
 
    private:
     Redo* engine_;

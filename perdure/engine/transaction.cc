@@ -1,6 +1,8 @@
 #include "perdure/engine/transaction.h"
 
 #include <algorithm>
+#include <string>
+#include <thread>
 
 namespace perdure {
 
@@ -63,9 +65,13 @@ void Tx::write(void* to, const void* from, std::size_t bytes) {
 
 void* Tx::allocate(std::size_t bytes) {
   if (read_only_) throw Exception(Code::kMisuse, "an allocation in a read_only() transaction; use atomically()");
-  allocated_.reserve(allocated_.size() + 1);  // so that what is reserved is always remembered
   const Offset object = world_->heap->reserve(heap_cache_, bytes);
-  allocated_.push_back(object);
+  try {
+    allocated_.add(object);
+  } catch (...) {
+    world_->heap->cancel(object);
+    throw;
+  }
   return world_->base + object;
 }
 
@@ -73,23 +79,45 @@ void Tx::free(void* object) {
   if (object == nullptr) return;
   if (read_only_) throw Exception(Code::kMisuse, "a free in a read_only() transaction; use atomically()");
   const Offset offset = offset_of(object);
-  const bool born_here = std::find(allocated_.begin(), allocated_.end(), offset) != allocated_.end();
-  if (!born_here) world_->heap->check_live(offset);
-  if (std::find(freed_.begin(), freed_.end(), offset) != freed_.end())
+  if (!allocated_.contains(offset)) world_->heap->check_live(offset);
+  if (freed_.contains(offset))
     throw Exception(Code::kMisuse, "double free: the object at offset " + std::to_string(offset) +
                                        " was freed by this transaction already; nothing was freed");
-  freed_.push_back(offset);
+  freed_.add(offset);
+}
+
+void Tx::outdate(Offset begin, std::uint64_t bytes) {
+  const std::uint64_t version = world_->clock->draw().stamp;
+  for (Offset line = round_down(begin, kLineBytes); line < begin + bytes; line += kLineBytes) {
+    LockTable::Orec& orec = world_->locks->of(line);
+    for (int waited = 0;; ++waited) {
+      std::uint64_t current = orec.load(std::memory_order_acquire);
+      if (current == me()) {  // another line of this transaction shares the orec: readers conflict until it ends
+        for (Lock& lock : locks_) {
+          if (lock.orec == &orec) lock.before = LockTable::unlocked(version);
+        }
+        break;
+      }
+      if (LockTable::locked(current)) {
+        // Not for ever: its owner may wait for a lock that the caller holds.
+        if (waited > 1000) conflict();
+        std::this_thread::yield();
+      } else if (LockTable::version(current) >= version ||
+                 orec.compare_exchange_weak(current, LockTable::unlocked(version), std::memory_order_acq_rel)) {
+        break;
+      }
+    }
+  }
 }
 
 void Tx::collect_heap_writes() {
   std::vector<MaskedWrite>& writes = writes_.writes();
   for (const Offset object : allocated_) {
     // Born and freed in the same transaction: the bitmap never hears of it.
-    if (std::find(freed_.begin(), freed_.end(), object) == freed_.end()) world_->heap->publish_writes(object, writes);
+    if (!freed_.contains(object)) world_->heap->publish_writes(object, writes);
   }
   for (const Offset object : freed_) {
-    if (std::find(allocated_.begin(), allocated_.end(), object) == allocated_.end())
-      world_->heap->free_writes(object, writes);
+    if (!allocated_.contains(object)) world_->heap->free_writes(object, writes);
   }
 }
 

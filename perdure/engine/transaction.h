@@ -5,6 +5,7 @@
 #include <cstring>
 #include <vector>
 
+#include "perdure/base/offset_set.h"
 #include "perdure/engine/lock_table.h"
 #include "perdure/engine/write_set.h"
 #include "perdure/heap/heap.h"
@@ -84,6 +85,10 @@ class alignas(kLineBytes) Tx {
   /// Undoes everything. Never fails.
   void roll_back() noexcept;
   Heap::Cache& heap_cache() { return heap_cache_; }
+  /// Gives the lines of free space a new version, before something writes them past the transactions. Without it a
+  /// reader that still holds a pointer to what was freed there would take the new bytes for the object's.
+  /// May end the attempt with a Conflict.
+  void outdate(Offset begin, std::uint64_t bytes);
   /// Set when an attempt ended in a Conflict; user code that swallows it does not get to commit.
   bool doomed() const { return doomed_; }
 
@@ -124,8 +129,8 @@ class alignas(kLineBytes) Tx {
   std::vector<Read> reads_;
   std::vector<Lock> locks_;
   WriteSet writes_;
-  std::vector<Offset> allocated_;
-  std::vector<Offset> freed_;
+  OffsetSet allocated_;
+  OffsetSet freed_;
   Heap::Cache heap_cache_;
 };
 

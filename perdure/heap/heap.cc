@@ -303,6 +303,7 @@ void Heap::format_segment(std::uint64_t index) {
   }
   writes.push_back({region_->superblock().segment_table_offset + index * kWordBytes,
                     heap_layout::segment_word(SegmentKind::kBlocks), kWholeWord});
+  services_.outdate(segment_offset(index), meta_blocks_ * kBlockBytes);
   services_.publish(writes);
   add_segment(index, SegmentKind::kBlocks, 0);
   for (std::uint64_t b = 0; b < meta_blocks_; ++b) segment(index).blocks[b].kind = BlockKind::kMeta;

@@ -32,6 +32,8 @@ class Heap {
   struct Services {
     /// Makes `writes` durable as one atomic record of its own; throws Exception when the storage fails.
     std::function<void(std::span<const MaskedWrite>)> publish;
+    /// Called before free space becomes metadata; see Tx::outdate. May throw Conflict; nothing has changed then.
+    std::function<void(Offset begin, std::uint64_t bytes)> outdate;
     /// Region::grow with the pool's domain.
     std::function<Result<void>(std::uint64_t segments)> grow;
   };
