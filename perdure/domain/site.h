@@ -23,6 +23,7 @@ namespace perdure {
   X(kRetireFence, "logs are reused although recovery would still read them")                                       \
   X(kHead, "a log's head is not written back: the next lap overwrites words that recovery starts from")            \
   X(kHeadFence, "as kHead: the first record of the next lap may become durable before the head")                   \
+  X(kAdoptFence, "recovery's home words become durable before the records they come from")                         \
   X(kReplayHome, "recovery accepts a record, and its home word is lost by the next power cut")                     \
   X(kReplayFence, "recovery retires records whose home words are still on the way")                                \
   X(kEraseRing, "half of a torn record stays in the ring and is read as the rest of a later one")                  \

@@ -71,6 +71,7 @@ class LogArea {
     last_stamp = *retired;
     std::vector<Record> records;
     dirty_.assign(slots_.size(), false);
+    spilled_.clear();
     for (std::size_t i = 0; i < slots_.size(); ++i) {
       TornbitLog::Reader reader = slots_[i]->log.reader();
       std::uint64_t end = reader.position();
@@ -100,9 +101,10 @@ class LogArea {
 
   /// Brings the pool to the state of its last durable transaction.
   ///
-  ///   1. apply every record, oldest first; flush; fence   cut here ⇒ the logs are untouched: all of it again
-  ///   2. retire the highest stamp; fence                  cut here ⇒ records are ignored from now on
-  ///   3. erase the logs that held anything; fence         cut here ⇒ what is left is retired or reads as missing
+  ///   1. flush the logs themselves; fence                 cut here ⇒ fewer records, and nothing applied
+  ///   2. apply every record, oldest first; flush; fence   cut here ⇒ the logs are untouched: all of it again
+  ///   3. retire the highest stamp; fence                  cut here ⇒ records are ignored from now on
+  ///   4. erase the logs that held anything; fence         cut here ⇒ what is left is retired or reads as missing
   ///
   /// Whatever recovery believes it makes durable *again*: after the death of a process, not of the machine, home
   /// words, records, heads and sizes may have been in caches only, and what follows is built on them.
@@ -111,6 +113,10 @@ class LogArea {
     RecoveryReport report;
     auto collected = collect(report.last_stamp);
     if (!collected) return collected.error();
+    adopt(domain);
+    // Orders: the records before their home words. Without it a cut could keep a part of the home words and lose the
+    // record, which only the caches of a killed process held. With no record to apply, the next fence is soon enough.
+    bool durable = collected->empty() || domain.fence(Site::kAdoptFence);
     for (const Record& record : collected.value()) {
       for_each_write(record, [&](const MaskedWrite& write) {
         apply(domain, write);
@@ -120,16 +126,12 @@ class LogArea {
       ++report.records_replayed;
     }
     // Orders: home words before the stamp that makes recovery ignore their records.
-    bool durable = report.records_replayed == 0 || domain.fence(Site::kReplayFence);
+    durable = (report.records_replayed == 0 || domain.fence(Site::kReplayFence)) && durable;
     const bool any_dirty = std::find(dirty_.begin(), dirty_.end(), true) != dirty_.end();
     if (any_dirty) durable = retire(domain, report.last_stamp) && durable;
-    domain.flush(region_->state(), sizeof(StatePage), Site::kAdopt);
     for (std::size_t i = 0; i < slots_.size(); ++i) {
-      TornbitLog& log = slots_[i]->log;
-      if (log.is_virgin()) continue;
-      log.adopt(domain);
       if (!dirty_[i]) continue;
-      log.erase_from(domain, log.head());
+      slots_[i]->log.erase_from(domain, slots_[i]->log.head());
       ++report.logs_erased;
     }
     // Orders: the erased and adopted words before the first new record. Without it a cut could keep the start of
@@ -228,6 +230,19 @@ class LogArea {
         [](Offset, Word, Word) { return false; });
   }
 
+  /// Starts the write-back of all that collect() believed.
+  template <Domain D>
+  void adopt(D& domain) const {
+    domain.flush(region_->state(), sizeof(StatePage), Site::kAdopt);
+    for (std::size_t i = 0; i < slots_.size(); ++i) {
+      TornbitLog& log = slots_[i]->log;
+      if (dirty_[i] || !log.is_virgin()) log.adopt(domain);
+    }
+    for (const Spilled& spilled : spilled_) {
+      domain.flush(region_->word(spilled.offset), spilled.words * kWordBytes, Site::kAdopt);
+    }
+  }
+
   /// Where records may write: roots, the segment table of the grown part, and the heap.
   bool target_valid(Offset offset) const {
     const Superblock& super = region_->superblock();
@@ -244,7 +259,7 @@ class LogArea {
   }
 
   /// Copies spilled entries into the record, before any replay can overwrite the place where they stand.
-  bool expand_spill(Record& record) const {
+  bool expand_spill(Record& record) {
     if (record.entries.empty() || record::entry_kind(record.entries[0]) != record::Kind::kSpill) return true;
     if (record.entries.size() != 3) return false;
     const Offset offset = record::entry_offset(record.entries[0]);
@@ -256,11 +271,18 @@ class LogArea {
     for (std::uint64_t i = 0; i < count; ++i) entries[i] = load_word(region_->word(offset + i * kWordBytes));
     if (crc32c(entries.data(), count * kWordBytes) != record.entries[2]) return false;
     record.entries = std::move(entries);
+    spilled_.push_back({offset, count});
     return true;
   }
 
+  struct Spilled {
+    Offset offset;
+    std::uint64_t words;
+  };
+
   Region* region_;
   std::vector<std::unique_ptr<LogSlot>> slots_;
+  std::vector<Spilled> spilled_;  // where collect() found entries outside the rings
   std::vector<bool> dirty_;      // logs that hold anything, as collect() found them
   std::vector<Offset> lines_;    // reused by truncate()
   std::vector<Word> entries_;    // reused by truncate()
