@@ -182,13 +182,14 @@ class FileBacking final : public Backing {
  public:
   FileBacking(int fd, std::string path, bool writable) : fd_(fd), path_(std::move(path)), writable_(writable) {}
   Result<void> extend(std::uint64_t from, std::uint64_t bytes) override {
+    if (!writable_) return Error{Code::kNoSpace, path_ + ": opened for inspection; it cannot grow"};
     if (auto blocks = allocate(from, bytes - from); !blocks) return blocks;
     // The size is metadata of the file system: no flush of ours makes it durable, on any domain.
-    if (writable_ && ::fsync(fd_) != 0) return io_error(path_ + ": sync after growing");
+    if (::fsync(fd_) != 0) return io_error(path_ + ": sync after growing");
     return {};
   }
   Result<void> allocate(Offset offset, std::uint64_t bytes) override {
-    if (!writable_) return Error{Code::kNoSpace, path_ + ": opened for inspection; it cannot grow"};
+    if (!writable_) return {};  // the pages of a private copy come from memory
     int failed;
     do {
       failed = ::posix_fallocate(fd_, static_cast<off_t>(offset), static_cast<off_t>(bytes));

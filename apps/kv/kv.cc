@@ -1,0 +1,315 @@
+#include "apps/kv/kv.h"
+
+#include <fmt/core.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <map>
+#include <sstream>
+
+#include "apps/kv/formats.h"
+#include "apps/kv/store.h"
+#include "tools/command.h"
+#include "tools/progress.h"
+
+namespace perdure::kv {
+namespace {
+
+using tools::Report;
+
+struct Options {
+  std::string file;
+  std::string key;
+  std::string value;
+  std::string prefix;
+  std::string input = "-";
+  Format format = Format::kTsv;
+  std::uint64_t limit = ~std::uint64_t{0};
+  std::uint64_t batch = 64;
+  bool raw = false;
+  bool must_exist = false;
+  bool json = false;
+  PoolOptions pool;
+};
+
+// ---- opening ---------------------------------------------------------------------------------------------------
+
+Pool open_to_write(const Options& options) {
+  return (options.must_exist ? Pool::open(options.file, options.pool) : Pool::open_or_create(options.file, options.pool))
+      .value();
+}
+
+/// Readers take a private copy: any number of them at a time, and the file stays as it is.
+Pool open_to_read(const Options& options) { return Pool::inspect(options.file).value(); }
+
+/// Calls `visit(key, value)` for every record, some hundred per transaction, outside of any. Stops when it is false.
+template <class Visit>
+void for_each_record(Pool& pool, Visit visit) {
+  Map* map = pool.find_root<Map>(kRoot);
+  if (map == nullptr) return;
+  std::uint64_t cursor = 0;
+  do {
+    std::vector<Record> chunk;
+    cursor = pool.read_only([&](Tx& tx) {
+      chunk.clear();
+      return map->scan(tx, cursor, 256, [&](std::string_view key, std::string_view value) {
+        chunk.push_back({std::string(key), std::string(value)});
+      });
+    });
+    for (const Record& record : chunk) {
+      if (!visit(record.key, record.value)) return;
+    }
+  } while (cursor != 0);
+}
+
+std::string all_of(std::istream& input) {
+  std::ostringstream text;
+  text << input.rdbuf();
+  return std::move(text).str();
+}
+
+void write_out(std::string_view text) {
+  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size())
+    throw Exception(Code::kIo, "standard output: cannot be written");
+}
+
+// ---- the commands ----------------------------------------------------------------------------------------------
+
+void put(const Options& options) {
+  Pool pool = open_to_write(options);
+  Map* map = pool.root<Map>(kRoot);
+  const bool inserted = pool.atomically([&](Tx& tx) { return map->put(tx, options.key, options.value); });
+  if (options.json) tools::print({{"inserted", inserted}}, true);
+}
+
+void get(const Options& options) {
+  Pool pool = open_to_read(options);
+  Map* map = pool.find_root<Map>(kRoot);
+  std::optional<std::string> value;
+  if (map != nullptr) value = pool.read_only([&](Tx& tx) { return map->get(tx, options.key); });
+  if (options.json) {
+    write_out(value ? encode(Format::kJsonl, options.key, *value) : "null\n");
+  } else if (value) {
+    write_out(*value);
+    if (!options.raw) write_out("\n");
+  } else {
+    fmt::print(stderr, "perdure: {}: no such key\n", options.file);
+  }
+  if (!value) tools::leave_with(tools::kNegative);
+}
+
+void del(const Options& options) {
+  Pool pool = Pool::open(options.file, options.pool).value();
+  Map* map = pool.find_root<Map>(kRoot);
+  const bool erased = map != nullptr && pool.atomically([&](Tx& tx) { return map->erase(tx, options.key); });
+  if (options.json) tools::print({{"erased", erased}}, true);
+  if (erased) return;
+  if (!options.json) fmt::print(stderr, "perdure: {}: no such key\n", options.file);
+  tools::leave_with(tools::kNegative);
+}
+
+void count(const Options& options) {
+  Pool pool = open_to_read(options);
+  Map* map = pool.find_root<Map>(kRoot);
+  const std::uint64_t records = map == nullptr ? 0 : pool.read_only([&](Tx& tx) { return map->size(tx); });
+  if (options.json) return tools::print({{"records", records}}, true);
+  fmt::print("{}\n", records);
+}
+
+void scan(const Options& options) {
+  Pool pool = open_to_read(options);
+  const Format format = options.json ? Format::kJsonl : options.format;
+  std::uint64_t left = options.limit;
+  if (left == 0) return;
+  for_each_record(pool, [&](const std::string& key, const std::string& value) {
+    if (!key.starts_with(options.prefix)) return true;
+    write_out(encode(format, key, value));
+    return --left > 0;
+  });
+}
+
+void stats(const Options& options) {
+  Pool pool = open_to_read(options);
+  std::uint64_t records = 0;
+  std::uint64_t key_bytes = 0;
+  std::uint64_t value_bytes = 0;
+  for_each_record(pool, [&](const std::string& key, const std::string& value) {
+    ++records;
+    key_bytes += key.size();
+    value_bytes += value.size();
+    return true;
+  });
+  const Heap::Usage usage = pool.core().heap().usage();
+  Report report = tools::describe(pool, options.file);
+  report["records"] = records;
+  report["keys_bytes"] = key_bytes;
+  report["values_bytes"] = value_bytes;
+  report["objects"] = usage.objects;
+  report["taken_by_objects_bytes"] = usage.object_bytes;
+  report["pool_bytes"] = pool.core().region().grown_bytes();
+  report["records_to_recover"] = pool.recovery().records_replayed;
+  tools::print(report, options.json);
+}
+
+/// Puts records, `batch` to a transaction; what was read before a malformed record stays.
+class Loader {
+ public:
+  Loader(Pool& pool, std::uint64_t batch_records) : pool_(&pool), map_(pool.root<Map>(kRoot)), limit_(batch_records) {}
+
+  void add(Record record) {
+    batch_.push_back(std::move(record));
+    if (batch_.size() >= limit_) flush();
+  }
+  void flush() {
+    if (batch_.empty()) return;
+    inserted_ += pool_->atomically([&](Tx& tx) {
+      std::uint64_t fresh = 0;
+      for (const Record& record : batch_) fresh += map_->put(tx, record.key, record.value) ? 1 : 0;
+      return fresh;
+    });
+    records_ += batch_.size();
+    batch_.clear();
+  }
+  std::uint64_t records() const { return records_; }
+  std::uint64_t inserted() const { return inserted_; }
+
+ private:
+  Pool* pool_;
+  Map* map_;
+  std::uint64_t limit_;
+  std::vector<Record> batch_;
+  std::uint64_t records_ = 0;
+  std::uint64_t inserted_ = 0;
+};
+
+void load(const Options& options) {
+  std::ifstream file;
+  std::uint64_t total_bytes = 0;
+  if (options.input != "-") {
+    file.open(options.input, std::ios::binary);
+    if (!file) throw Exception(Code::kNotFound, options.input + ": cannot be read");
+    std::error_code ignored;
+    total_bytes = std::filesystem::file_size(options.input, ignored);
+    if (ignored) total_bytes = 0;  // a pipe has no size
+  }
+  Pool pool = open_to_write(options);
+  RecordReader reader(options.input == "-" ? std::cin : file, options.format);
+  Loader loader(pool, options.batch);
+  const auto start = std::chrono::steady_clock::now();
+  try {
+    tools::Progress progress("loading", total_bytes);
+    for (Record record; reader.next(record);) {
+      loader.add(std::move(record));
+      progress.show(total_bytes != 0 ? reader.bytes() : loader.records());
+    }
+    loader.flush();
+  } catch (const Exception& error) {
+    if (error.code() != Code::kInvalid) throw;
+    loader.flush();
+    const std::string input = options.input == "-" ? "standard input" : options.input;
+    throw Exception(Code::kInvalid, input + ": " + error.what() + "; the " + std::to_string(loader.records()) +
+                                        " records before it are stored, correct it and load again");
+  }
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  tools::print({{"records", loader.records()},
+                {"inserted", loader.inserted()},
+                {"replaced", loader.records() - loader.inserted()},
+                {"load_ns", seconds * 1e9},
+                {"records_per_second", static_cast<std::uint64_t>(static_cast<double>(loader.records()) / seconds)},
+                {"acknowledged_survives", pool.guarantee()}},
+               options.json);
+}
+
+// ---- the command line ------------------------------------------------------------------------------------------
+
+constexpr const char* kKeyHelp = "The key; - takes all of standard input as it is";
+
+void add_format(CLI::App& command, Options& options) {
+  static const std::map<std::string, Format> formats = {
+      {"tsv", Format::kTsv}, {"jsonl", Format::kJsonl}, {"lengths", Format::kLengths}};
+  command.add_option("--format", options.format, "tsv (the default), jsonl or lengths; all are binary-safe")
+      ->transform(CLI::Transformer(formats).description(""))
+      ->type_name("FORMAT");
+}
+
+/// "-" stands for standard input, once.
+void take_input(Options& options) {
+  if (options.key == "-" && options.value == "-")
+    throw Exception(Code::kInvalid, "only one of key and value can come from standard input");
+  for (std::string* field : {&options.key, &options.value}) {
+    if (*field == "-") *field = all_of(std::cin);
+  }
+}
+
+constexpr const char* kFooter =
+    R"(Examples:
+  perdure kv put words.pool moon "a natural satellite"
+  perdure kv get words.pool moon
+  perdure kv load words.pool words.tsv --batch 1000
+  perdure kv dump words.pool --format jsonl | jq -r .key
+  perdure kv dump old.pool --format lengths | perdure kv load new.pool --format lengths
+Formats: tsv, with \t \n \\ \0 for the bytes of that name; jsonl, with base64 "key64", "value64" for what is not UTF-8;
+lengths: "KEYBYTES VALUEBYTES", newline, key, value, newline, all raw.
+get and del end with 1 when there is no such key.)";
+
+}  // namespace
+
+void add_kv_commands(CLI::App& app) {
+  CLI::App* kv = app.add_subcommand("kv", "Store and find records in a pool: a durable key-value store in one file");
+  kv->require_subcommand(1);
+  kv->footer(kFooter);
+  const auto add = [&](const char* name, const char* about, void (*run)(const Options&)) {
+    auto options = std::make_shared<Options>();
+    CLI::App* command = kv->add_subcommand(name, about);
+    command->add_option("FILE", options->file, "The pool")->required();
+    tools::add_json_flag(*command, options->json);
+    command->callback([options, run] {
+      take_input(*options);
+      run(*options);
+    });
+    return std::pair(command, options);
+  };
+  const auto add_writing = [](CLI::App& command, Options& options) {
+    tools::add_open_options(command, options.pool);
+    tools::add_create_options(command, options.pool);
+    command.add_flag("--must-exist", options.must_exist, "Refuse a missing file instead of creating it");
+  };
+
+  const auto [putting, put_options] = add("put", "Store a record; on return it is durable", put);
+  putting->add_option("KEY", put_options->key, kKeyHelp)->required();
+  putting->add_option("VALUE", put_options->value, "The value; - takes all of standard input as it is")->required();
+  add_writing(*putting, *put_options);
+
+  const auto [getting, get_options] = add("get", "Print the value of a key, and a newline", get);
+  getting->add_option("KEY", get_options->key, kKeyHelp)->required();
+  getting->add_flag("--raw", get_options->raw, "Print the value only");
+
+  const auto [deleting, del_options] = add("del", "Remove a record; on return that is durable", del);
+  deleting->add_option("KEY", del_options->key, kKeyHelp)->required();
+  tools::add_open_options(*deleting, del_options->pool);
+
+  const auto [scanning, scan_options] = add("scan", "Print records, in no particular order", scan);
+  scanning->add_option("--prefix", scan_options->prefix, "Only keys that begin with this");
+  scanning->add_option("--limit", scan_options->limit, "At most so many");
+  add_format(*scanning, *scan_options);
+
+  add("count", "Print how many records there are", count);
+
+  const auto [loading, load_options] = add("load", "Store the records of a file or of standard input", load);
+  loading->add_option("INPUT", load_options->input, "The file; - is standard input")->capture_default_str();
+  loading->add_option("--batch", load_options->batch, "Records to a transaction: all of them or none")
+      ->capture_default_str()
+      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 20));
+  add_format(*loading, *load_options);
+  add_writing(*loading, *load_options);
+
+  const auto [dumping, dump_options] = add("dump", "Print every record, for `kv load`", scan);
+  add_format(*dumping, *dump_options);
+
+  add("stats", "Tell size, use of space, and what an acknowledged record survives", stats);
+  add_demo_command(*kv);
+}
+
+}  // namespace perdure::kv

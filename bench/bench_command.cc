@@ -1,0 +1,209 @@
+#include "bench/bench_command.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+
+#include "bench/floor.h"
+#include "bench/report.h"
+
+namespace perdure::bench {
+namespace {
+
+struct Options {
+  std::string dir;  // empty: chosen by the domain
+  DomainKind domain = DomainKind::kAdr;
+  EngineKind engine = EngineKind::kMnemosyne;
+  std::vector<unsigned> threads;  // empty: chosen by the domain
+  std::vector<std::string> rows;  // empty: all
+  RaceRules rules;
+  std::uint64_t seed = 1;
+  bool quick = false;
+  bool without_peers = false;
+  bool as_json = false;
+};
+
+SystemOptions system_options(const Options& options, unsigned threads) {
+  SystemOptions system;
+  system.dir = options.dir;
+  system.domain = options.domain;
+  system.engine = options.engine;
+  system.threads = threads;
+  system.seed = options.seed;
+  if (options.quick || options.domain == DomainKind::kSync) {
+    // On a disk the device decides, not the caches; and setting up larger structures would take longer than measuring.
+    system.array_words = std::uint64_t{1} << 17;
+    system.swap_words = std::uint64_t{1} << 16;
+    system.hash_entries = options.quick ? 1'000 : 100;
+    system.slots = 4'096;
+  }
+  return system;
+}
+
+/// The systems of one thread count, set up together so that every row can be run by turns.
+struct Field {
+  Field(const Options& options, unsigned threads, Environment& environment) {
+    const SystemOptions setup = system_options(options, threads);
+    perdure = make_perdure(setup);
+    if (options.without_peers) return;
+    for (const Peer& peer : peers()) {
+      auto system = peer.make(setup);
+      if (system == nullptr) continue;
+      others.push_back(std::move(system));
+      if (std::find(environment.peers.begin(), environment.peers.end(), peer.name) == environment.peers.end())
+        environment.peers.push_back(peer.name);
+    }
+  }
+  std::unique_ptr<System> perdure;
+  std::vector<std::unique_ptr<System>> others;
+};
+
+Contestant contestant(System& system, Row row, const SystemOptions& setup) {
+  Contestant contestant;
+  contestant.prepare = [&system, row](std::uint64_t operations, unsigned thread) {
+    system.prepare(row, operations, thread);
+  };
+  contestant.run = [&system, row](std::uint64_t operations, unsigned thread) { system.run(row, operations, thread); };
+  if (row == Row::kAllocate || row == Row::kFree) contestant.max_operations = setup.slots;
+  return contestant;
+}
+
+bool wanted(const Options& options, const RowInfo& info) {
+  return options.rows.empty() || std::find(options.rows.begin(), options.rows.end(), info.name) != options.rows.end();
+}
+
+/// Counts what one operation of `row` asks of the domain. Apart from the timing, because counting costs time.
+Traffic count_traffic(System& counted, Row row) {
+  static constexpr std::uint64_t kOperations = 2'000;
+  counted.prepare(row, kOperations, 0);
+  const DomainCounts before = counted.counts().value();
+  counted.run(row, kOperations, 0);
+  const DomainCounts spent = counted.counts().value() - before;
+  const auto each = [](std::uint64_t sum) { return static_cast<double>(sum) / kOperations; };
+  return {each(spent.flushes), each(spent.fences), each(spent.bytes())};
+}
+
+std::vector<std::optional<Timing>> peers_of(const std::vector<Timing>& timings, std::size_t first, std::size_t count) {
+  return {timings.begin() + static_cast<std::ptrdiff_t>(first),
+          timings.begin() + static_cast<std::ptrdiff_t>(first + count)};
+}
+
+void measure_transactions(const Options& options, Report& report, MemoryFloor* floor) {
+  SystemOptions counting = system_options(options, 1);
+  counting.count = true;
+  const std::unique_ptr<System> counted = make_perdure(counting);
+  for (const unsigned threads : options.threads) {
+    const SystemOptions setup = system_options(options, threads);
+    Field field(options, threads, report.environment);
+    Team team(threads);
+    for (const RowInfo& info : kRows) {
+      if (!wanted(options, info)) continue;
+      std::vector<Contestant> contestants = {contestant(*field.perdure, info.row, setup)};
+      for (const auto& other : field.others) contestants.push_back(contestant(*other, info.row, setup));
+      const bool with_floor = floor != nullptr && info.floor_lines > 0;
+      if (with_floor) contestants.push_back(floor->log_lines(info.floor_lines));
+      const std::vector<Timing> timings = race(team, contestants, options.rules);
+
+      TransactionRow row;
+      row.info = info;
+      row.threads = threads;
+      row.pinned = team.pinned();
+      row.perdure = timings[0];
+      row.traffic = count_traffic(*counted, info.row);
+      row.peers = peers_of(timings, 1, field.others.size());
+      if (with_floor) row.floor = timings.back();
+      report.transactions.push_back(std::move(row));
+    }
+  }
+}
+
+void measure_floor(const Options& options, Report& report, MemoryFloor& floor) {
+  Team team(1);
+  const auto add = [&](std::string name, Contestant contestant) {
+    report.floor.push_back({std::move(name), race(team, {std::move(contestant)}, options.rules).front()});
+  };
+  for (const unsigned lines : {1u, 2u, 4u, 8u, 16u}) {
+    add(std::to_string(lines) + " log line" + (lines == 1 ? "" : "s") + ", one fence", floor.log_lines(lines));
+  }
+  add("random store, cached", floor.random_stores(1));
+  add("random line, one fence", floor.random_lines(1));
+  add("10 random lines, one fence", floor.random_lines(10));
+}
+
+void measure_sync(const Options& options, Report& report) {
+  for (const unsigned threads : options.threads) {
+    const SystemOptions setup = system_options(options, threads);
+    Field field(options, threads, report.environment);
+    DiskFloor floor(options.dir, threads);
+    Team team(threads, false);
+    std::vector<Contestant> contestants = {contestant(*field.perdure, Row::kStore1, setup), floor.writes()};
+    for (const auto& other : field.others) contestants.push_back(contestant(*other, Row::kStore1, setup));
+    const std::vector<Timing> timings = race(team, contestants, options.rules);
+    report.sync.push_back({threads, timings[0], timings[1], peers_of(timings, 2, field.others.size())});
+  }
+}
+
+void run(Options options) {
+  const bool sync = options.domain == DomainKind::kSync;
+  if (options.dir.empty()) options.dir = sync ? "." : "/dev/shm";
+  if (options.threads.empty()) {
+    options.threads = sync ? std::vector<unsigned>{1, 2, 4, 16} : std::vector<unsigned>{1, 2};
+    if (options.quick) options.threads = {1};
+  }
+  if (options.quick) options.rules = {3, 0.005};
+
+  Report report;
+  report.environment = look_around();
+  report.environment.domain = domain_name(options.domain);
+  report.environment.engine = engine_name(options.engine);
+  report.environment.dir = options.dir;
+  report.environment.seed = options.seed;
+  report.environment.rules = options.rules;
+  if (sync) {
+    measure_sync(options, report);
+  } else if (options.domain == DomainKind::kAdr) {
+    MemoryFloor floor(options.dir, system_options(options, 1).array_words * kWordBytes);
+    measure_floor(options, report, floor);
+    measure_transactions(options, report, &floor);
+    if (options.rows.empty()) report.logs = measure_logs(options.dir, options.rules);
+  } else {
+    // Without write-back there is nothing to wait for: the floor is the work itself.
+    measure_transactions(options, report, nullptr);
+  }
+  std::fputs((options.as_json ? as_json(report) : as_table(report)).c_str(), stdout);
+}
+
+}  // namespace
+
+void add_bench_command(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  CLI::App* bench = app.add_subcommand("bench", "Measure what transactions cost, beside the hardware and the peers");
+  const std::map<std::string, DomainKind> domains = {{"adr", DomainKind::kAdr},
+                                                     {"eadr", DomainKind::kEadr},
+                                                     {"dram", DomainKind::kDram},
+                                                     {"sync", DomainKind::kSync}};
+  const std::map<std::string, EngineKind> engines = {{"mnemosyne", EngineKind::kMnemosyne},
+                                                     {"nonatomic", EngineKind::kNonatomic},
+                                                     {"volatile", EngineKind::kVolatile}};
+  bench->add_option("--domain", options->domain, "adr (default), eadr, dram or sync")
+      ->transform(CLI::CheckedTransformer(domains));
+  bench->add_option("--engine", options->engine, "mnemosyne (default), nonatomic or volatile")
+      ->transform(CLI::CheckedTransformer(engines));
+  bench->add_option("--dir", options->dir, "where the pools go (default /dev/shm; for sync the current directory)")
+      ->check(CLI::ExistingDirectory);
+  bench->add_option("--threads", options->threads, "thread counts, as in 1,2")->delimiter(',')->check(CLI::Range(1, 64));
+  std::vector<std::string> names;
+  for (const RowInfo& info : kRows) names.emplace_back(info.name);
+  bench->add_option("--rows", options->rows, "only these rows, as in store-1,swap-1")
+      ->delimiter(',')
+      ->check(CLI::IsMember(names));
+  bench->add_option("--reps", options->rules.repetitions, "repetitions of each row")->check(CLI::Range(1, 1000));
+  bench->add_option("--seconds", options->rules.seconds, "length of one repetition")->check(CLI::Range(0.0001, 60.0));
+  bench->add_option("--seed", options->seed, "of the random words and keys");
+  bench->add_flag("--quick", options->quick, "small structures, few repetitions: a look, not a measurement");
+  bench->add_flag("--no-peers", options->without_peers, "measure Perdure and the floor only");
+  bench->add_flag("--json", options->as_json, "print JSON");
+  bench->callback([options] { run(*options); });
+}
+
+}  // namespace perdure::bench

@@ -1,0 +1,11 @@
+// `perdure bench`: what transactions cost, beside the hardware's floor and the peers, all measured in the same run.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+namespace perdure::bench {
+
+/// Adds the `bench` subcommand. Its callback throws Exception when a directory cannot be used.
+void add_bench_command(CLI::App& app);
+
+}  // namespace perdure::bench

@@ -1,0 +1,143 @@
+#include "bench/measure.h"
+
+#include <pthread.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <ctime>
+#include <exception>
+#include <utility>
+
+namespace perdure::bench {
+namespace {
+
+double thread_cpu_ns() {
+  timespec now{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) * 1e9 + static_cast<double>(now.tv_nsec);
+}
+
+std::vector<int> allowed_cpus() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  ::sched_getaffinity(0, sizeof(set), &set);
+  std::vector<int> cpus;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (CPU_ISSET(cpu, &set)) cpus.push_back(cpu);
+  }
+  return cpus;
+}
+
+}  // namespace
+
+Quartiles quartiles(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const auto at = [&](double part) {
+    const double position = part * static_cast<double>(values.size() - 1);
+    const auto below = static_cast<std::size_t>(position);
+    const std::size_t above = std::min(below + 1, values.size() - 1);
+    return std::lerp(values[below], values[above], position - std::floor(position));
+  };
+  return {at(0.25), at(0.5), at(0.75)};
+}
+
+Team::Team(unsigned threads, bool pin)
+    : start_(threads + 1), finish_(threads + 1), cpu_ns_(threads), failures_(threads) {
+  const std::vector<int> cpus = allowed_cpus();
+  pinned_ = pin && threads <= cpus.size();
+  for (unsigned index = 0; index < threads; ++index) {
+    members_.emplace_back([this, index] { serve(index); });
+    if (!pinned_) continue;
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    // From the last CPU downwards: the first ones tend to serve the interrupts.
+    CPU_SET(cpus[cpus.size() - 1 - index], &set);
+    ::pthread_setaffinity_np(members_.back().native_handle(), sizeof(set), &set);
+  }
+}
+
+Team::~Team() {
+  work_ = nullptr;
+  start_.arrive_and_wait();
+}
+
+void Team::serve(unsigned index) {
+  for (;;) {
+    start_.arrive_and_wait();
+    if (work_ == nullptr) return;
+    const double before = thread_cpu_ns();
+    try {
+      (*work_)(index);
+    } catch (...) {
+      failures_[index] = std::current_exception();
+    }
+    cpu_ns_[index] = thread_cpu_ns() - before;
+    finish_.arrive_and_wait();
+  }
+}
+
+Team::Spent Team::run(const std::function<void(unsigned)>& work) {
+  work_ = &work;
+  start_.arrive_and_wait();
+  const auto start = std::chrono::steady_clock::now();
+  finish_.arrive_and_wait();
+  Spent spent;
+  spent.wall_ns = std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - start).count();
+  for (const double ns : cpu_ns_) spent.cpu_ns += ns;
+  for (std::exception_ptr& failure : failures_) {
+    if (failure) std::rethrow_exception(std::exchange(failure, nullptr));
+  }
+  return spent;
+}
+
+namespace {
+
+Team::Spent run_batch(Team& team, const Contestant& contestant, std::uint64_t operations) {
+  if (contestant.prepare) team.run([&](unsigned thread) { contestant.prepare(operations, thread); });
+  return team.run([&](unsigned thread) { contestant.run(operations, thread); });
+}
+
+std::uint64_t calibrate(Team& team, const Contestant& contestant, double seconds) {
+  std::uint64_t operations = 16;
+  for (;;) {
+    const Team::Spent spent = run_batch(team, contestant, operations);
+    const double part = spent.wall_ns / (seconds * 1e9);
+    if (part > 0.2 || operations == contestant.max_operations) {
+      const double fitting = static_cast<double>(operations) / std::max(part, 1e-9);
+      return std::clamp<std::uint64_t>(static_cast<std::uint64_t>(std::min(fitting, 1e12)), 1,
+                                       contestant.max_operations);
+    }
+    operations = std::min(operations * 4, contestant.max_operations);
+  }
+}
+
+}  // namespace
+
+std::vector<Timing> race(Team& team, const std::vector<Contestant>& contestants, const RaceRules& rules) {
+  struct Samples {
+    std::vector<double> cpu;
+    std::vector<double> wall;
+  };
+  std::vector<Timing> timings(contestants.size());
+  std::vector<Samples> samples(contestants.size());
+  for (std::size_t i = 0; i < contestants.size(); ++i) {
+    timings[i].operations = calibrate(team, contestants[i], rules.seconds);
+  }
+  for (unsigned repetition = 0; repetition < rules.repetitions; ++repetition) {
+    for (std::size_t i = 0; i < contestants.size(); ++i) {
+      const Team::Spent spent = run_batch(team, contestants[i], timings[i].operations);
+      const double operations = static_cast<double>(timings[i].operations) * team.threads();
+      samples[i].cpu.push_back(spent.cpu_ns / operations);
+      samples[i].wall.push_back(spent.wall_ns / operations);
+    }
+  }
+  for (std::size_t i = 0; i < contestants.size(); ++i) {
+    timings[i].cpu_ns = quartiles(std::move(samples[i].cpu));
+    timings[i].wall_ns = quartiles(std::move(samples[i].wall));
+  }
+  return timings;
+}
+
+}  // namespace perdure::bench

@@ -1,0 +1,118 @@
+// Perdure as a system under measurement.
+#include <array>
+
+#include "bench/workload.h"
+#include "perdure/container/hash_map.h"
+
+namespace perdure::bench {
+namespace {
+
+PoolOptions pool_options(const SystemOptions& options) {
+  PoolOptions pool;
+  pool.domain = options.domain;
+  pool.engine = options.engine;
+  pool.count = options.count;
+  return pool;
+}
+
+class PerdureStore {
+ public:
+  explicit PerdureStore(const SystemOptions& options)
+      : file_(options.dir, "perdure"), pool_(Pool::create(file_.path(), pool_options(options)).value()) {
+    counted_ = options.count;
+    for (unsigned thread = 0; thread < options.threads; ++thread) {
+      const std::string suffix = std::to_string(thread);
+      lanes_.push_back({make_array<Word>("array" + suffix, options.array_words),
+                        make_array<link<Value64>>("slots" + suffix, options.slots),
+                        pool_.root<hash_map<std::uint64_t, std::uint64_t>>("map8-" + suffix),
+                        pool_.root<hash_map<std::uint64_t, Value64>>("map64-" + suffix)});
+    }
+  }
+
+  Word* words(unsigned thread) { return lanes_[thread].words; }
+
+  template <class Body>
+  void atomically(Body&& body) {
+    pool_.atomically(std::forward<Body>(body));
+  }
+
+  void allocate(unsigned thread, std::uint64_t slot, const Value64& value) {
+    pool_.atomically([&](Tx& tx) {
+      auto* object = static_cast<Value64*>(tx.allocate(sizeof(Value64)));
+      tx.write(object, &value, sizeof(value));
+      tx.store(lanes_[thread].slots[slot], tx.link_to(object));
+    });
+  }
+  void release(unsigned thread, std::uint64_t slot) {
+    pool_.atomically([&](Tx& tx) {
+      link<Value64>& place = lanes_[thread].slots[slot];
+      tx.free(tx.at(tx.load(place)));
+      tx.store(place, {});
+    });
+  }
+
+  void put(unsigned thread, std::uint64_t key, std::uint64_t value) {
+    pool_.atomically([&](Tx& tx) { lanes_[thread].map8->put(tx, key, value); });
+  }
+  void put(unsigned thread, std::uint64_t key, const Value64& value) {
+    pool_.atomically([&](Tx& tx) { lanes_[thread].map64->put(tx, key, value); });
+  }
+  template <class V>
+  void erase(unsigned thread, std::uint64_t key) {
+    pool_.atomically([&](Tx& tx) {
+      if constexpr (std::is_same_v<V, Value64>) {
+        lanes_[thread].map64->erase(tx, key);
+      } else {
+        lanes_[thread].map8->erase(tx, key);
+      }
+    });
+  }
+  std::uint64_t get(unsigned thread, std::uint64_t key) {
+    return pool_.read_only([&](Tx& tx) { return lanes_[thread].map64->get(tx, key).value().words[0]; });
+  }
+
+  std::optional<DomainCounts> counts() const {
+    if (!counted_) return std::nullopt;
+    return pool_.counts();
+  }
+
+ private:
+  struct Lane {
+    Word* words;
+    link<Value64>* slots;
+    hash_map<std::uint64_t, std::uint64_t>* map8;
+    hash_map<std::uint64_t, Value64>* map64;
+  };
+
+  /// An array of zeroes under a root of its own. Written piece by piece, so that no transaction is huge and no page
+  /// fault is left for the measurement.
+  template <class T>
+  T* make_array(const std::string& name, std::uint64_t count) {
+    auto* root = pool_.root<link<T>>(name);
+    auto* array = static_cast<T*>(pool_.atomically([&](Tx& tx) {
+      void* memory = tx.allocate(count * sizeof(T));
+      tx.store(*root, tx.link_to(static_cast<T*>(memory)));
+      return memory;
+    }));
+    static constexpr std::uint64_t kPiece = 4096;
+    static constexpr std::array<T, kPiece> kZeroes{};
+    for (std::uint64_t i = 0; i < count; i += kPiece) {
+      const std::uint64_t here = std::min(kPiece, count - i);
+      pool_.atomically([&](Tx& tx) { tx.write(array + i, kZeroes.data(), here * sizeof(T)); });
+    }
+    return array;
+  }
+
+  ScratchFile file_;
+  Pool pool_;
+  bool counted_ = false;
+  std::vector<Lane> lanes_;
+};
+
+}  // namespace
+
+std::unique_ptr<System> make_perdure(const SystemOptions& options) {
+  return std::make_unique<Workload<PerdureStore>>(options);
+}
+
+}  // namespace perdure::bench

@@ -1,0 +1,150 @@
+#!/usr/bin/env bash
+#: ./do VERB: build, run and judge Perdure. Every verb first installs the packages of packages.txt that are
+#: missing, works from any directory, and does only what has changed since the last time.
+#:
+#:   run [ARGS]          the demonstration: a key-value store in ./data/words.pool
+#:   check               the quick tests, in seconds
+#:   test                everything: all tests, the sanitizers, a bounded fuzz (what .ci/run runs)
+#:   unit [ARGS]         all tests of the dev build; ARGS go to ctest (-R log, -L slow, ...)
+#:   sanitize KIND       the tests without the slow ones under asan (with ubsan), ubsan or tsan
+#:   fuzz [SECONDS]      every fuzz target for SECONDS each (default 20)
+#:   crash [ARGS]        the crash explorer over every scenario
+#:   bench [ARGS]        the benchmarks
+#:   tidy                clang-format and clang-tidy over our sources, changing nothing
+#:   docs                lists the documentation and checks it
+#:   clean               removes ./build (./data stays: pools are yours)
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")"
+
+readonly jobs=2
+
+die() {
+  echo "do: $*" >&2
+  exit 1
+}
+
+# Silent, and without the network, when nothing is missing.
+install_missing_packages() {
+  command -v dpkg-query >/dev/null || die "no dpkg on this system; packages.txt says what to install by its own means"
+  local wanted missing as_root=()
+  mapfile -t wanted < <(sed 's/#.*//; s/[[:space:]]//g; /^$/d' packages.txt | sort -u)
+  mapfile -t missing < <(comm -23 <(printf '%s\n' "${wanted[@]}") <(
+    dpkg-query -W -f '${db:Status-Status} ${Package}\n' "${wanted[@]}" 2>/dev/null | sed -n 's/^installed //p' | sort -u
+  ))
+  ((${#missing[@]} > 0)) || return 0
+
+  if ((EUID != 0)); then
+    command -v sudo >/dev/null || die "neither root nor sudo to install what is missing: ${missing[*]}"
+    as_root=(sudo)
+  fi
+  echo "do: installing ${missing[*]}" >&2
+  "${as_root[@]}" apt-get update -qq &&
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends \
+      -o DPkg::Lock::Timeout=300 "${missing[@]}" >/dev/null ||
+    die "could not install: ${missing[*]}"
+}
+
+build() { # build PRESET
+  cmake --preset "$1" --log-level=WARNING >/dev/null
+  cmake --build --preset "$1" --parallel "$jobs"
+}
+
+run_tests() { # run_tests PRESET [CTEST ARGS]
+  local preset=$1 launcher=()
+  shift
+  # The ThreadSanitizer of gcc 12 finds no place for its shadow where the kernel randomizes addresses widely.
+  [[ $preset != tsan ]] || ! setarch -R true 2>/dev/null || launcher=(setarch -R)
+  "${launcher[@]}" ctest --test-dir "build/$preset" --output-on-failure --no-tests=error -j"$jobs" "$@"
+}
+
+tool() { # tool ARGS: the optimized tool in place of this shell, nothing but its output on stdout
+  build release >&2
+  exec build/release/perdure "$@"
+}
+
+sources() { # sources EXTENSIONS: our files with one of them, "h|cc"
+  find perdure sim apps tools bench examples tests -regextype posix-extended -type f -regex ".*\.($1)" | sort
+}
+
+verb_run() {
+  mkdir -p data
+  tool kv demo ./data/words.pool "$@"
+}
+
+verb_crash() { tool explore --all "$@"; }
+
+verb_bench() { tool bench "$@"; }
+
+verb_check() { verb_unit -L quick; }
+
+verb_unit() {
+  build dev
+  run_tests dev "$@"
+}
+
+verb_sanitize() {
+  [[ ${1:-} == @(asan|ubsan|tsan) ]] || die "sanitize asan, ubsan or tsan"
+  build "$1"
+  run_tests "$1" -LE slow
+}
+
+verb_fuzz() {
+  local seconds=${1:-20} target name failed=()
+  build fuzz
+  mkdir -p build/fuzz/findings
+  for target in build/fuzz/targets/*_fuzz; do
+    [[ -f $target ]] || continue
+    name=${target##*/}
+    # New inputs gather in the first directory; the seeds of the source tree are only read.
+    local corpora=("build/fuzz/corpus/$name")
+    [[ ! -d tests/fuzz/corpus/$name ]] || corpora+=("tests/fuzz/corpus/$name")
+    mkdir -p "${corpora[0]}"
+    echo "-- $name, $seconds s"
+    "$target" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -verbosity=0 -print_final_stats=1 \
+      -artifact_prefix="build/fuzz/findings/$name-" "${corpora[@]}" || failed+=("$name")
+  done
+  ((${#failed[@]} == 0)) || die "inputs in build/fuzz/findings break ${failed[*]}"
+}
+
+# Each stage is a verb in a process of its own: one that fails stops neither the others nor the summary, and can be
+# run again alone.
+verb_test() {
+  local stage start verdict status=0 summary=()
+  for stage in unit "sanitize asan" "sanitize tsan" fuzz; do
+    printf '\n==== ./do %s\n' "$stage"
+    start=$SECONDS verdict=passed
+    # shellcheck disable=SC2086  # a stage is a verb and its arguments
+    ./do $stage || verdict=FAILED status=1
+    summary+=("$(printf '%-6s  %3d s  ./do %s' "$verdict" $((SECONDS - start)) "$stage")")
+  done
+  printf '\n====\n'
+  printf '%s\n' "${summary[@]}"
+  return "$status"
+}
+
+verb_tidy() {
+  local status=0
+  sources 'h|cc' | xargs clang-format-19 --dry-run -Werror || status=1
+  cmake --preset dev --log-level=WARNING >/dev/null
+  sources cc | sed "s|.*|^$PWD/&\$|" | xargs run-clang-tidy-19 -quiet -p build/dev -j "$jobs" || status=1
+  return "$status"
+}
+
+verb_docs() {
+  local page
+  for page in *.md docs/*.md docs/*/*.md; do
+    [[ ! -f $page ]] || printf '%-36s %s\n' "$page" "$(sed -n '/^# /{s///p;q}' "$page")"
+  done
+  [[ ! -f tests/check_docs.sh ]] || bash tests/check_docs.sh
+}
+
+verb_clean() { rm -rf build; }
+
+case ${1:-help} in
+  help | -h | --help) exec sed -n 's/^#: \{0,1\}//p' do ;;
+esac
+verb=verb_$1
+declare -F "$verb" >/dev/null || die "no verb '$1'; ./do alone lists them"
+shift
+[[ $verb == verb_clean ]] || install_missing_packages
+"$verb" "$@"

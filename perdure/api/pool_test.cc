@@ -1,0 +1,479 @@
+#include "perdure/pool.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <fstream>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "tests/small_pool.h"
+
+namespace perdure {
+namespace {
+
+using testing::code_thrown_by;
+using testing::Image;
+using testing::TempDir;
+
+struct Counter {
+  std::uint64_t value;
+};
+struct Other {
+  std::uint64_t value;
+  std::uint64_t more;
+};
+
+PoolOptions small_options() {
+  PoolOptions options;
+  options.capacity_bytes = std::uint64_t{16} << 20;
+  options.segment_bytes = std::uint64_t{128} << 10;
+  options.ring_bytes = 4096;
+  options.log_slots = 4;
+  options.root_entries = 4;
+  options.lock_bits = 10;
+  return options;
+}
+
+std::string file_contents(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+/// Runs `body` in a forked child; its exit status.
+template <class Body>
+int in_child(Body&& body) {
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(body());
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
+}
+
+class PoolOnFile : public ::testing::TestWithParam<DomainKind> {
+ protected:
+  PoolOptions options() {
+    PoolOptions with = small_options();
+    with.domain = GetParam();
+    return with;
+  }
+  TempDir dir_;
+  std::string path_ = dir_ / "pool";
+};
+INSTANTIATE_TEST_SUITE_P(Domains, PoolOnFile,
+                         ::testing::Values(DomainKind::kAuto, DomainKind::kAdr, DomainKind::kEadr, DomainKind::kSync,
+                                           DomainKind::kDram),
+                         [](const auto& info) { return std::string(domain_name(info.param)); });
+
+// ---- life of a pool ----------------------------------------------------------------------------------------------
+
+TEST_P(PoolOnFile, DataIsThereAfterReopening) {
+  {
+    Pool pool = Pool::create(path_, options()).value();
+    auto* counter = pool.root<Counter>("counter");
+    EXPECT_EQ(counter->value, 0u) << "a new root is zeroed";
+    for (int i = 0; i < 1000; ++i) pool.atomically([&](Tx& tx) { tx.store(counter->value, tx.load(counter->value) + 1); });
+  }
+  for (int opening = 0; opening < 3; ++opening) {
+    Pool pool = Pool::open(path_, options()).value();
+    EXPECT_EQ(pool.recovery().records_replayed, 0u) << "a closed pool has nothing to replay";
+    ASSERT_NE(pool.find_root<Counter>("counter"), nullptr);
+    EXPECT_EQ(pool.find_root<Counter>("counter")->value, 1000u);
+  }
+}
+
+TEST_P(PoolOnFile, WhatAChildCommittedBeforeItDiedIsThere) {
+  Pool::create(path_, options()).value();
+  const int status = in_child([&] {
+    Pool pool = Pool::open(path_, options()).value();
+    auto* counter = pool.root<Counter>("counter");
+    for (int i = 0; i < 500; ++i) pool.atomically([&](Tx& tx) { tx.store(counter->value, tx.load(counter->value) + 1); });
+    ::_exit(0);  // without closing
+    return 1;
+  });
+  ASSERT_EQ(status, 0);
+  Pool pool = Pool::open(path_, options()).value();
+  EXPECT_GT(pool.recovery().records_replayed, 0u);
+  EXPECT_EQ(pool.find_root<Counter>("counter")->value, 500u);
+}
+
+TEST_P(PoolOnFile, GrowsWithoutMovingAnything) {
+  Pool pool = Pool::create(path_, options()).value();
+  auto* counter = pool.root<Counter>("counter");
+  const auto before = std::filesystem::file_size(path_);
+  std::vector<std::uint64_t*> objects;
+  for (std::uint64_t i = 0; i < 300; ++i) {
+    objects.push_back(pool.atomically([&](Tx& tx) {
+      auto* object = static_cast<std::uint64_t*>(tx.allocate(4000));
+      tx.store(*object, i);
+      return object;
+    }));
+  }
+  EXPECT_GT(std::filesystem::file_size(path_), before + 300 * 4000 - 200000);
+  EXPECT_EQ(pool.find_root<Counter>("counter"), counter);
+  for (std::uint64_t i = 0; i < objects.size(); ++i) EXPECT_EQ(*objects[i], i);
+}
+
+TEST_P(PoolOnFile, SaysWhatItGuarantees) {
+  Pool pool = Pool::create(path_, options()).value();
+  EXPECT_NE(pool.domain(), DomainKind::kAuto);
+  EXPECT_FALSE(pool.guarantee().empty());
+  if (GetParam() != DomainKind::kAuto) EXPECT_EQ(pool.domain(), GetParam());
+}
+
+TEST_P(PoolOnFile, CheckpointLeavesNothingToReplay) {
+  const int status = in_child([&] {
+    Pool pool = Pool::create(path_, options()).value();
+    auto* counter = pool.root<Counter>("counter");
+    pool.atomically([&](Tx& tx) { tx.store(counter->value, 5); });
+    pool.checkpoint();
+    ::_exit(0);
+    return 1;
+  });
+  ASSERT_EQ(status, 0);
+  Pool pool = Pool::open(path_, options()).value();
+  EXPECT_EQ(pool.recovery().records_replayed, 0u);
+  EXPECT_EQ(pool.find_root<Counter>("counter")->value, 5u);
+}
+
+TEST_P(PoolOnFile, AssigningAnotherPoolClosesTheFirst) {
+  PoolOptions counted = options();
+  counted.count = true;
+  Pool pool = Pool::create(path_, counted).value();
+  auto* counter = pool.root<Counter>("counter");
+  pool.atomically([&](Tx& tx) { tx.store(counter->value, 5); });
+  pool = Pool::create(dir_ / "second", counted).value();
+  EXPECT_EQ(pool.find_root<Counter>("counter"), nullptr);
+  EXPECT_EQ(Pool::open(path_, options()).value().find_root<Counter>("counter")->value, 5u);
+}
+
+TEST_P(PoolOnFile, TwoPoolsAreOpenAtTheSameTime) {
+  Pool first = Pool::create(path_, options()).value();
+  Pool second = Pool::create(dir_ / "second", options()).value();
+  auto* a = first.root<Counter>("counter");
+  auto* b = second.root<Counter>("counter");
+  first.atomically([&](Tx& tx) {
+    tx.store(a->value, 1);
+    second.atomically([&](Tx& inner) { inner.store(b->value, 2); });
+  });
+  EXPECT_EQ(a->value, 1u);
+  EXPECT_EQ(b->value, 2u);
+}
+
+// ---- files and errors --------------------------------------------------------------------------------------------
+
+TEST(PoolFile, CreateNeverOverwrites) {
+  TempDir dir;
+  const std::string path = dir / "pool";
+  std::ofstream(path) << "precious";
+  EXPECT_EQ(Pool::create(path, small_options()).error().code, Code::kExists);
+  EXPECT_EQ(file_contents(path), "precious");
+}
+
+TEST(PoolFile, OpenOrCreateDoesEither) {
+  TempDir dir;
+  const std::string path = dir / "pool";
+  EXPECT_EQ(Pool::open(path, small_options()).error().code, Code::kNotFound);
+  Pool::open_or_create(path, small_options()).value().root<Counter>("counter");
+  EXPECT_NE(Pool::open_or_create(path, small_options()).value().find_root<Counter>("counter"), nullptr);
+  std::ofstream(dir / "foreign") << "precious, and longer than a superblock: " << std::string(200, 'x');
+  EXPECT_EQ(Pool::open_or_create(dir / "foreign", small_options()).error().code, Code::kForeign);
+}
+
+TEST(PoolFile, BadOptionsAreRefusedAsErrors) {
+  TempDir dir;
+  const auto refused = [&](auto change) {
+    PoolOptions options = small_options();
+    change(options);
+    auto created = Pool::create(dir / "pool", options);
+    const std::string code = created.ok() ? "created" : std::string(code_name(created.error().code));
+    EXPECT_EQ(std::filesystem::exists(dir / "pool"), false) << code;
+    std::filesystem::remove(dir / "pool");
+    return code;
+  };
+  EXPECT_EQ(refused([](PoolOptions& o) { o.segment_bytes = 100000; }), "invalid");
+  EXPECT_EQ(refused([](PoolOptions& o) { o.segment_bytes = 0; }), "invalid");
+  EXPECT_EQ(refused([](PoolOptions& o) { o.segment_bytes = std::uint64_t{1} << 40; }), "invalid");
+  EXPECT_EQ(refused([](PoolOptions& o) { o.capacity_bytes = 0; }), "invalid");
+  EXPECT_EQ(refused([](PoolOptions& o) { o.capacity_bytes = ~std::uint64_t{0}; }), "invalid");
+  EXPECT_EQ(refused([](PoolOptions& o) { o.ring_bytes = 100; }), "invalid");
+  EXPECT_EQ(refused([](PoolOptions& o) { o.ring_bytes = 0; }), "invalid");
+  EXPECT_EQ(refused([](PoolOptions& o) { o.log_slots = 0; }), "invalid");
+  EXPECT_EQ(refused([](PoolOptions& o) { o.log_slots = 1000000; }), "invalid");
+  EXPECT_EQ(refused([](PoolOptions& o) { o.root_entries = 0; }), "invalid");
+  EXPECT_EQ(refused([](PoolOptions& o) { o.latency = LatencyModel{}; }), "invalid");
+}
+
+TEST(PoolFile, AnAbsurdLockTableIsRefusedAsAnError) {
+  TempDir dir;
+  Pool::create(dir / "pool", small_options()).value();
+  for (const unsigned bits : {61u, 64u, 200u}) {
+    PoolOptions options = small_options();
+    options.lock_bits = bits;
+    std::optional<Result<Pool>> opened;
+    ASSERT_NO_THROW(opened.emplace(Pool::open(dir / "pool", options))) << bits;
+    EXPECT_FALSE(opened->ok()) << bits;
+  }
+}
+
+TEST(PoolFile, AFailedOpenLeavesTheFileAlone) {
+  TempDir dir;
+  const std::string path = dir / "pool";
+  Pool::create(path, small_options()).value().root<Counter>("counter");
+  std::string bytes = file_contents(path);
+  bytes[64] ^= 1;  // the geometry
+  std::ofstream(path, std::ios::binary) << bytes;
+  EXPECT_EQ(Pool::open(path, small_options()).error().code, Code::kCorrupt);
+  EXPECT_EQ(file_contents(path), bytes);
+}
+
+TEST(PoolFile, InspectingChangesNothing) {
+  TempDir dir;
+  const std::string path = dir / "pool";
+  in_child([&] {  // dies with records in its log
+    Pool pool = Pool::create(path, small_options()).value();
+    pool.root<Counter>("counter");
+    ::_exit(0);
+    return 1;
+  });
+  const std::string before = file_contents(path);
+  {
+    Pool inspected = Pool::inspect(path).value();
+    EXPECT_GT(inspected.recovery().records_replayed, 0u);
+    const auto* counter = inspected.find_root<Counter>("counter");
+    ASSERT_NE(counter, nullptr);
+    inspected.atomically([&](Tx& tx) { tx.store(const_cast<Counter*>(counter)->value, 7); });
+    EXPECT_EQ(counter->value, 7u);
+    EXPECT_TRUE(Pool::inspect(path).ok()) << "two may look at the same time";
+    EXPECT_EQ(Pool::open(path, small_options()).error().code, Code::kBusy) << "but nobody writes meanwhile";
+  }
+  EXPECT_EQ(file_contents(path), before);
+}
+
+// ---- roots -------------------------------------------------------------------------------------------------------
+
+struct Roots : ::testing::Test {
+  Image image = Image::formatted();
+  Pool pool = image.pool().value();
+};
+
+TEST_F(Roots, NamesHaveOneTo32BytesAndNoZero) {
+  EXPECT_EQ(code_thrown_by([&] { pool.root<Counter>(""); }), "invalid");
+  EXPECT_EQ(code_thrown_by([&] { pool.root<Counter>(std::string(33, 'x')); }), "invalid");
+  EXPECT_EQ(code_thrown_by([&] { pool.root<Counter>(std::string_view("a\0b", 3)); }), "invalid");
+  Counter* longest = pool.root<Counter>(std::string(32, 'x'));
+  EXPECT_EQ(pool.root<Counter>(std::string(32, 'x')), longest);
+  EXPECT_NE(pool.root<Counter>(std::string(31, 'x')), longest);
+  EXPECT_EQ(pool.find_root<Counter>("absent"), nullptr);
+}
+
+TEST_F(Roots, AnotherTypeIsRefused) {
+  pool.root<Counter>("counter");
+  EXPECT_EQ(code_thrown_by([&] { pool.root<Other>("counter"); }), "type-mismatch");
+  EXPECT_EQ(code_thrown_by([&] { pool.find_root<std::uint64_t>("counter"); }), "type-mismatch");
+  EXPECT_EQ(code_thrown_by([&] { pool.root<Counter>("counter"); }), "nothing");
+}
+
+TEST_F(Roots, AFullTableSaysSoAndLeaksNothing) {
+  for (int i = 0; i < 4; ++i) pool.root<Counter>("counter" + std::to_string(i));
+  const Heap::Usage before = pool.core().heap().usage();
+  EXPECT_EQ(code_thrown_by([&] { pool.root<Counter>("one more"); }), "no-space");
+  EXPECT_EQ(pool.core().heap().usage().objects, before.objects);
+  EXPECT_NE(pool.root<Counter>("counter3"), nullptr);
+}
+
+TEST_F(Roots, OnlyTheNamedRootIsRemoved) {
+  const std::string name(32, 'x');
+  Counter* counter = pool.root<Counter>(name);
+  const auto remove = [&](std::string_view what) {
+    return pool.atomically([&](Tx& tx) { return pool.core().remove_root(tx, what); });
+  };
+  EXPECT_FALSE(remove("absent"));
+  EXPECT_FALSE(remove("")) << "a free entry is not a root";
+  EXPECT_FALSE(remove(name + "y")) << "a longer name is another name";
+  EXPECT_EQ(pool.find_root<Counter>(name), counter);
+  EXPECT_TRUE(remove(name));
+  EXPECT_EQ(pool.find_root<Counter>(name), nullptr);
+  EXPECT_FALSE(remove(name));
+}
+
+TEST_F(Roots, CreationIsPartOfTheCallersTransaction) {
+  EXPECT_THROW(pool.atomically([&](Tx&) {
+    pool.root<Counter>("counter");
+    throw std::runtime_error("user");
+  }),
+               std::runtime_error);
+  EXPECT_EQ(pool.find_root<Counter>("counter"), nullptr);
+  EXPECT_EQ(pool.core().heap().usage().objects, 0u);
+}
+
+TEST_F(Roots, OneNameIsCreatedOnceByManyThreads) {
+  Image image_of_many = Image::formatted({std::uint64_t{4} << 20, std::uint64_t{128} << 10, 4096, 8, 16});
+  Pool many = image_of_many.pool().value();
+  for (int round = 0; round < 10; ++round) {
+    const std::string name = "root" + std::to_string(round);
+    std::vector<Counter*> found(8);
+    std::vector<std::thread> threads;
+    for (auto& mine : found) threads.emplace_back([&] { mine = many.root<Counter>(name); });
+    for (std::thread& thread : threads) thread.join();
+    for (const Counter* root : found) EXPECT_EQ(root, found[0]);
+  }
+  EXPECT_EQ(many.core().heap().usage().objects, 10u);
+}
+
+// ---- engines and counts ------------------------------------------------------------------------------------------
+
+TEST(PoolEngines, TheYardsticksRunTheSamePrograms) {
+  for (const EngineKind engine : {EngineKind::kMnemosyne, EngineKind::kNonatomic, EngineKind::kVolatile}) {
+    SCOPED_TRACE(engine_name(engine));
+    Image image = Image::formatted({std::uint64_t{4} << 20, std::uint64_t{128} << 10, 4096, 8, 16});
+    Pool pool = image.pool(engine).value();
+    auto* counter = pool.root<Counter>("counter");
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 4; ++t) {
+      threads.emplace_back([&] {
+        for (int i = 0; i < 2000; ++i) {
+          pool.atomically([&](Tx& tx) {
+            tx.store(counter->value, tx.load(counter->value) + 1);
+            tx.free(tx.allocate(100));
+          });
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(counter->value, 8000u);
+    EXPECT_THROW(pool.atomically([&](Tx& tx) {
+      tx.store(counter->value, 1);
+      throw std::runtime_error("user");
+    }),
+                 std::runtime_error);
+    EXPECT_EQ(counter->value, 8000u);
+  }
+}
+
+TEST(PoolEngines, CountsAreZeroUnlessAskedFor) {
+  TempDir dir;
+  PoolOptions options = small_options();
+  options.domain = DomainKind::kDram;
+  {
+    Pool pool = Pool::create(dir / "pool", options).value();
+    pool.root<Counter>("counter");
+    EXPECT_EQ(pool.counts().fences, 0u);
+  }
+  options.count = true;
+  Pool pool = Pool::open(dir / "pool", options).value();
+  auto* counter = pool.root<Counter>("counter");
+  const DomainCounts before = pool.counts();
+  pool.atomically([&](Tx& tx) { tx.store(counter->value, 1); });
+  const DomainCounts cost = pool.counts() - before;
+  EXPECT_EQ(cost.fences, 1u);
+  EXPECT_EQ(cost.stores, 1u);
+  EXPECT_EQ(cost.written_words, 4u) << "stamp, head and value, packed 63 bits a word";
+  EXPECT_LE(cost.flushes, 2u);
+}
+
+// ---- threads and processes ---------------------------------------------------------------------------------------
+
+TEST(PoolThreads, AThreadThatEndsHandsItsLogOver) {
+  Image image = Image::formatted();  // two logs
+  Pool pool = image.pool().value();
+  auto* counter = pool.root<Counter>("counter");
+  for (int i = 0; i < 50; ++i) {
+    std::thread([&] { pool.atomically([&](Tx& tx) { tx.store(counter->value, tx.load(counter->value) + 1); }); }).join();
+  }
+  EXPECT_EQ(counter->value, 50u);
+  Image killed = image;
+  EXPECT_EQ(killed.pool().value().find_root<Counter>("counter")->value, 50u);
+}
+
+TEST(PoolThreads, MoreThreadsThanLogsIsAClearError) {
+  Image image = Image::formatted();  // two logs
+  Pool pool = image.pool().value();
+  auto* counter = pool.root<Counter>("counter");  // this thread has one
+  std::atomic<int> arrived{0};
+  std::atomic<bool> leave{false};
+  std::thread second([&] {
+    pool.atomically([&](Tx& tx) { tx.store(counter->value, 1); });
+    ++arrived;
+    while (!leave) std::this_thread::yield();
+  });
+  while (arrived == 0) std::this_thread::yield();
+  std::thread([&] {
+    try {
+      pool.read_only([&](Tx& tx) { return tx.load(counter->value); });
+      ADD_FAILURE() << "a third log appeared";
+    } catch (const Exception& refused) {
+      EXPECT_EQ(refused.code(), Code::kMisuse);
+      EXPECT_NE(std::string(refused.what()).find("log_slots"), std::string::npos) << refused.what();
+    }
+  }).join();
+  leave = true;
+  second.join();
+  std::thread([&] { pool.atomically([&](Tx& tx) { tx.store(counter->value, 2); }); }).join();
+  EXPECT_EQ(counter->value, 2u);
+}
+
+TEST(PoolThreads, AThreadMayOutliveThePool) {
+  for (int round = 0; round < 20; ++round) {
+    Image image = Image::formatted();
+    std::atomic<int> step{0};
+    std::optional<Pool> pool(image.pool().value());
+    auto* counter = pool->root<Counter>("counter");
+    std::thread thread([&] {
+      pool->atomically([&](Tx& tx) { tx.store(counter->value, 1); });
+      step = 1;
+      while (step == 1) std::this_thread::yield();
+    });
+    while (step == 0) std::this_thread::yield();
+    pool.reset();
+    step = 2;
+    thread.join();
+  }
+}
+
+#if !defined(__SANITIZE_THREAD__)
+TEST_P(PoolOnFile, AForkedChildIsRefusedAndTheParentGoesOn) {
+  Pool pool = Pool::create(path_, options()).value();
+  auto* counter = pool.root<Counter>("counter");
+  pool.atomically([&](Tx& tx) { tx.store(counter->value, 1); });
+  const int status = in_child([&] {
+    if (code_thrown_by([&] { pool.atomically([](Tx&) {}); }) != "misuse") return 1;
+    if (code_thrown_by([&] { pool.read_only([](Tx&) {}); }) != "misuse") return 2;
+    if (Pool::open(path_, options()).error().code != Code::kBusy) return 3;
+    { Pool gone = std::move(pool); }  // closing in the child must not touch the parent's pool
+    return 0;
+  });
+  EXPECT_EQ(status, 0);
+  pool.atomically([&](Tx& tx) { tx.store(counter->value, 2); });
+  EXPECT_EQ(counter->value, 2u);
+  EXPECT_EQ(Pool::open(path_, options()).error().code, Code::kBusy) << "the child's exit did not unlock it";
+}
+
+TEST_P(PoolOnFile, AChildThatLivesOnDoesNotKeepAClosedPoolBusy) {
+  std::array<int, 2> pipe{};
+  ASSERT_EQ(::pipe(pipe.data()), 0);
+  pid_t child = 0;
+  {
+    Pool pool = Pool::create(path_, options()).value();
+    child = ::fork();
+    if (child == 0) {
+      char byte = 0;
+      (void)!::read(pipe[0], &byte, 1);
+      ::_exit(0);
+    }
+  }
+  auto reopened = Pool::open(path_, options());
+  EXPECT_TRUE(reopened.ok()) << reopened.error().message;
+  (void)!::write(pipe[1], "x", 1);
+  ::waitpid(child, nullptr, 0);
+  ::close(pipe[0]);
+  ::close(pipe[1]);
+}
+#endif
+
+}  // namespace
+}  // namespace perdure

@@ -1,0 +1,706 @@
+// btree_map<K, V>: an ordered map in persistent memory, for ranges, first and last, and sorted iteration. K and V are
+// fixed persistable types, K has operator<. Without a need for order, hash_map is faster and takes `bytes`.
+//
+// A B+ tree with linked leaves. Within a node entries do not move: a byte per entry, its *slot*, keeps their order, so
+// that an insertion logs the entry and at most four words, not half a node.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <iterator>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "perdure/container/bytes.h"
+#include "perdure/container/striped_count.h"
+#include "perdure/container/support.h"
+#include "perdure/error.h"
+#include "perdure/link.h"
+#include "perdure/tx.h"
+
+namespace perdure {
+
+/// Lives in persistent memory (a root, a field, an element); all-zero bytes are the empty map. It owns its entries, not
+/// what links inside of keys and values refer to.
+/// Durable: with the transaction. Errors: those of the transaction (kNoSpace); under Tx a failed call has no effect
+/// once the transaction is rolled back, under PlainTx (std::bad_alloc) the map has the content it had.
+/// Threads: as the transaction; updates conflict when they meet in a leaf.
+/// `kNodeBytes` is the size of a node, as long as four entries fit.
+template <class K, class V, std::size_t kNodeBytes = 512>
+class btree_map {
+  static_assert(kNodeBytes % 8 == 0, "perdure: a btree_map node is made of whole words");
+
+ public:
+  using Entry = std::pair<K, V>;
+
+  /// Inserts (true) or replaces in place (false).
+  template <Transaction Tx>
+  bool put(Tx& tx, const K& key, const V& value) {
+    Base& base = base_or_new(tx);
+    Node at = root_or_new(tx, base);
+    Inner* parent = nullptr;
+    unsigned index = 0;  // of `at` in its parent
+    bool last = true;    // no node of this level stands to the right
+    // Full inner nodes are split on the way down, so that a split below always finds room for its separator, and each
+    // split leaves a whole tree behind.
+    Head head = load_head(tx, at);
+    for (; head.level != 0; head = load_head(tx, at)) {
+      auto* inner = as<Inner>(tx, at);
+      if (head.count == kCapacity<Inner>) {
+        const auto [separator, right] = split_inner(tx, base, parent, index, inner, head, last);
+        if (!(key < separator)) inner = right;
+        head = load_head(tx, node_of(tx, inner));
+      }
+      index = search<true>(tx, *inner, head, key);
+      last = last && index == head.count;
+      parent = inner;
+      at = child(tx, *inner, head, index);
+    }
+    auto* leaf = as<Leaf>(tx, at);
+    unsigned position = search<false>(tx, *leaf, head, key);
+    if (position < head.count && !(key < key_at(tx, *leaf, head, position))) {
+      Value::store(tx, &leaf->payloads[head.slots[position]], value);
+      return false;
+    }
+    if (head.count == kCapacity<Leaf>) {
+      // Ascending insertion leaves full leaves behind, any other half full ones.
+      const bool ascending = last && position == head.count;
+      const bool rightwards = ascending || position > kCapacity<Leaf> / 2;
+      const unsigned keep = ascending ? head.count : (kCapacity<Leaf> + (rightwards ? 1 : 0)) / 2;
+      const K separator = rightwards && position == keep ? key : key_at(tx, *leaf, head, keep);
+      auto* right = allocate_node<Leaf>(tx);
+      Head right_head = empty_head(0);
+      for (unsigned i = keep; i < head.count; ++i) append(tx, *right, right_head, entry_at(tx, *leaf, head, i));
+      save_head(tx, *right, right_head, true);
+      tx.store(right->first, tx.load(leaf->first));
+      attach(tx, base, parent, index, separator, right, at);
+      tx.store(leaf->first, node_of(tx, right));
+      head.count = static_cast<std::uint8_t>(keep);
+      if (rightwards) {
+        save_head(tx, *leaf, head);
+        leaf = right;
+        head = right_head;
+        position -= keep;
+      }
+    }
+    place(tx, *leaf, head, position, {key, value});
+    save_head(tx, *leaf, head);
+    base.entries.add(tx, 1);
+    return true;
+  }
+
+  template <Transaction Tx>
+  std::optional<V> get(Tx& tx, const K& key) const {
+    const Place place = find_place(tx, key);
+    if (!place) return std::nullopt;
+    return payload_at(tx, *place.leaf, place.head, place.position);
+  }
+
+  /// The value in place, null if there is none: for values that are containers themselves.
+  /// Holds until the next insertion or erasure.
+  template <Transaction Tx>
+  V* find(Tx& tx, const K& key) const {
+    const Place place = find_place(tx, key);
+    return place ? &place.leaf->payloads[place.head.slots[place.position]] : nullptr;
+  }
+
+  template <Transaction Tx>
+  bool contains(Tx& tx, const K& key) const {
+    return static_cast<bool>(find_place(tx, key));
+  }
+
+  template <Transaction Tx>
+  bool erase(Tx& tx, const K& key) {
+    const link<Base> base_at = tx.load(base_);
+    if (!base_at) return false;
+    Base& base = *tx.at(base_at);
+    Node at = tx.load(base.root);
+    if (!at) return false;
+    std::array<Step, kMaxLevels> path;
+    std::size_t depth = 0;
+    Head head = load_head(tx, at);
+    for (; head.level != 0; head = load_head(tx, at)) {
+      auto* inner = as<Inner>(tx, at);
+      const unsigned index = search<true>(tx, *inner, head, key);
+      path[depth++] = {inner, head, index};
+      at = child(tx, *inner, head, index);
+    }
+    auto* leaf = as<Leaf>(tx, at);
+    const unsigned position = search<false>(tx, *leaf, head, key);
+    if (position == head.count || key < key_at(tx, *leaf, head, position)) return false;
+    remove(head, position);
+    save_head(tx, *leaf, head);
+    base.entries.add(tx, ~std::uint64_t{0});
+
+    if (depth == 0) {
+      if (head.count == 0) {
+        tx.free(leaf);
+        tx.store(base.root, {});
+      }
+      return true;
+    }
+    bool merged = head.count < kMinimum<Leaf> && mend<Leaf>(tx, path[depth - 1]);
+    while (--depth > 0 && merged) merged = path[depth].head.count < kMinimum<Inner> && mend<Inner>(tx, path[depth - 1]);
+    if (path[0].head.count == 0) {
+      tx.store(base.root, tx.load(path[0].node->first));
+      tx.free(path[0].node);
+    }
+    return true;
+  }
+
+  /// Conflicts with every concurrent insertion and erasure.
+  template <Transaction Tx>
+  std::uint64_t size(Tx& tx) const {
+    const link<Base> base = tx.load(base_);
+    return base ? tx.at(base)->entries.sum(tx) : 0;
+  }
+  template <Transaction Tx>
+  bool empty(Tx& tx) const {
+    return !root(tx);
+  }
+
+  template <Transaction Tx>
+  std::optional<Entry> first(Tx& tx) const {
+    return entry_from(tx, leftmost(tx));
+  }
+  template <Transaction Tx>
+  std::optional<Entry> last(Tx& tx) const {
+    Node at = root(tx);
+    if (!at) return std::nullopt;
+    Head head = load_head(tx, at);
+    for (; head.level != 0; head = load_head(tx, at)) at = child(tx, *as<Inner>(tx, at), head, head.count);
+    return entry_at(tx, *as<Leaf>(tx, at), head, head.count - 1u);
+  }
+  /// The first entry whose key is not less than `key`.
+  template <Transaction Tx>
+  std::optional<Entry> lower_bound(Tx& tx, const K& key) const {
+    return entry_from(tx, bound<false>(tx, key));
+  }
+  /// The first entry whose key is greater than `key`: how an iteration goes on in its next transaction.
+  template <Transaction Tx>
+  std::optional<Entry> upper_bound(Tx& tx, const K& key) const {
+    return entry_from(tx, bound<true>(tx, key));
+  }
+
+  /// Calls `f(key, value)` in ascending order, until one call returns false. `f` must not change the map.
+  template <Transaction Tx, class F>
+  void for_each(Tx& tx, F&& f) const {
+    walk(tx, leftmost(tx), nullptr, f);
+  }
+  /// The same for the keys of [low, high).
+  template <Transaction Tx, class F>
+  void for_each_in(Tx& tx, const K& low, const K& high, F&& f) const {
+    walk(tx, bound<false>(tx, low), &high, f);
+  }
+
+  /// Fills an empty map with pairs in ascending order of their keys, into packed nodes.
+  /// Errors: kMisuse if the map is not empty, kInvalid if a key is not greater than the one before; then unchanged.
+  template <Transaction Tx, std::forward_iterator Iterator>
+  void bulk_load(Tx& tx, Iterator begin, Iterator end) {
+    if (!empty(tx)) throw Exception(Code::kMisuse, "btree_map: bulk_load() into a map that is not empty");
+    const auto unordered = std::adjacent_find(begin, end, [](const auto& a, const auto& b) { return !(a.first < b.first); });
+    if (unordered != end)
+      throw Exception(Code::kInvalid, "btree_map: bulk_load() of keys that do not ascend, at position " +
+                                          std::to_string(std::distance(begin, unordered) + 1));
+    const auto size = static_cast<std::size_t>(std::distance(begin, end));
+    if (size == 0) return;
+    Base& base = base_or_new(tx);
+    std::vector<void*> made;
+    try {
+      std::vector<std::pair<K, Node>> below = build_leaves(tx, made, begin, size);
+      for (std::uint8_t level = 1; below.size() > 1; ++level) below = build_inner(tx, made, below, level);
+      tx.store(base.root, below.front().second);
+    } catch (...) {
+      for (void* node : made) tx.free(node);
+      throw;
+    }
+    base.entries.add(tx, size);
+  }
+
+  /// Erases everything in this transaction, whose size is that of the map: see clear_some() for huge ones.
+  template <Transaction Tx>
+  void clear(Tx& tx) {
+    const link<Base> base = tx.load(base_);
+    if (!base) return;
+    if (const Node at = root(tx)) free_subtree(tx, at);
+    tx.free(tx.at(base));
+    tx.store(base_, {});
+  }
+  /// Erases up to `max_entries` entries, from the end; true when the map is empty. The map may be used between calls.
+  template <Transaction Tx>
+  bool clear_some(Tx& tx, std::size_t max_entries) {
+    for (std::size_t i = 0; i < max_entries; ++i) {
+      const std::optional<Entry> entry = last(tx);
+      if (!entry) break;
+      erase(tx, entry->first);
+    }
+    if (root(tx)) return false;
+    clear(tx);
+    return true;
+  }
+
+  /// Verifies everything the map says about itself and calls `visit(offset)` for each heap object that it owns, before
+  /// it looks into it. Returns what is wrong first, if anything. Ends on any bytes, given a Tx that survives any address
+  /// and a `visit` that throws on an offset where no live object starts and on one it has seen.
+  template <Transaction Tx, class F>
+  std::optional<std::string> audit(Tx& tx, F&& visit) const {
+    const link<Base> base = tx.load(base_);
+    if (!base) return std::nullopt;
+    visit(base.offset);
+    Audit state;
+    state.size = tx.at(base)->entries.sum(tx);
+    if (const Node at = root(tx)) {
+      visit(at.offset);
+      const std::uint8_t level = load_head(tx, at).level;
+      if (level >= kMaxLevels) return "btree_map: the root claims level " + std::to_string(level);
+      if (auto wrong = audit_node(tx, visit, state, at, level, nullptr, nullptr, true)) return wrong;
+      if (state.next_leaf) return "btree_map: the last leaf is followed by another";
+    }
+    if (state.seen != state.size)
+      return "btree_map: " + std::to_string(state.size) + " entries counted, " + std::to_string(state.seen) + " found";
+    return std::nullopt;
+  }
+
+ private:
+  using Key = detail::Item<K>;
+  using Value = detail::Item<V>;
+
+  /// How many entries a node has, how far it is above the leaves, and where entries stand: slots[0 … count) in order of
+  /// their keys, the other slots are vacant. Always a permutation.
+  struct Head {
+    std::uint8_t count;
+    std::uint8_t level;
+    std::array<std::uint8_t, 30> slots;
+  };
+  static_assert(sizeof(Head) == 4 * kWordBytes);
+  using Node = link<Head>;  // each node begins with its head
+
+  template <class P>
+  struct NodeOf {
+    using Payload = P;
+    static constexpr unsigned kEntries = static_cast<unsigned>(
+        std::clamp<std::size_t>((kNodeBytes - sizeof(Head) - sizeof(Node) - alignof(P)) / (sizeof(K) + sizeof(P)), 4,
+                                std::tuple_size_v<decltype(Head::slots)>));
+    Head head;
+    Node first;  // leaf: the next leaf; inner: the child left of all keys
+    std::array<K, kEntries> keys;
+    std::array<P, kEntries> payloads;  // leaf: values; inner: the child right of the key
+  };
+  using Leaf = NodeOf<V>;
+  using Inner = NodeOf<Node>;
+
+  template <class N>
+  static constexpr unsigned kCapacity = N::kEntries;
+  /// Every node has that many entries, but for the root and the last node of each level (at least one).
+  template <class N>
+  static constexpr unsigned kMinimum = std::is_same_v<N, Leaf> ? kCapacity<N> / 2 : (kCapacity<N> - 1) / 2;
+  static constexpr std::size_t kMaxLevels = 48;
+
+  struct Base {
+    Node root;
+    std::array<std::byte, kLineBytes - sizeof(Node)> padding;  // every access reads the root, many write the counts
+    detail::StripedCount entries;
+  };
+
+  // ---- one node ----
+
+  template <class N, class Tx>
+  static N* as(Tx& tx, Node at) {
+    return reinterpret_cast<N*>(tx.at(at));
+  }
+  template <class Tx, class N>
+  static Node node_of(Tx& tx, const N* node) {
+    return tx.link_to(&node->head);
+  }
+  template <class N, class Tx>
+  static N* allocate_node(Tx& tx) {
+    return static_cast<N*>(tx.allocate(sizeof(N)));
+  }
+  static Head empty_head(std::uint8_t level) {
+    Head head{0, level, {}};
+    std::iota(head.slots.begin(), head.slots.end(), std::uint8_t{0});
+    return head;
+  }
+  template <class Tx>
+  static Head load_head(Tx& tx, Node at) {
+    Head head;
+    tx.read(&head, tx.at(at), sizeof(head));
+    return head;
+  }
+  /// Stores the words that have changed; all of them into a fresh node.
+  template <class Tx, class N>
+  static void save_head(Tx& tx, N& node, const Head& head, bool fresh = false) {
+    std::array<Word, 4> after;
+    std::memcpy(&after, &head, sizeof(head));
+    auto* home = reinterpret_cast<Word*>(&node.head);
+    for (std::size_t i = 0; i < after.size(); ++i) {
+      if (fresh || tx.load(home[i]) != after[i]) tx.store(home[i], after[i]);
+    }
+  }
+
+  template <class Tx, class N>
+  static K key_at(Tx& tx, const N& node, const Head& head, unsigned position) {
+    K key;
+    Key::load(tx, &node.keys[head.slots[position]], sizeof(K), key);
+    return key;
+  }
+  template <class Tx, class N>
+  static typename N::Payload payload_at(Tx& tx, const N& node, const Head& head, unsigned position) {
+    typename N::Payload payload;
+    detail::Item<typename N::Payload>::load(tx, &node.payloads[head.slots[position]], sizeof(payload), payload);
+    return payload;
+  }
+  template <class Tx, class N>
+  static std::pair<K, typename N::Payload> entry_at(Tx& tx, const N& node, const Head& head, unsigned position) {
+    return {key_at(tx, node, head, position), payload_at(tx, node, head, position)};
+  }
+  template <class Tx>
+  static Node child(Tx& tx, const Inner& inner, const Head& head, unsigned index) {
+    return index == 0 ? tx.load(inner.first) : payload_at(tx, inner, head, index - 1);
+  }
+
+  /// The first position whose key is not less than `key`; with kUpper, is greater.
+  template <bool kUpper, class Tx, class N>
+  static unsigned search(Tx& tx, const N& node, const Head& head, const K& key) {
+    unsigned low = 0;
+    for (unsigned high = head.count; low < high;) {
+      const unsigned middle = (low + high) / 2;
+      const K there = key_at(tx, node, head, middle);
+      if (kUpper ? !(key < there) : there < key) {
+        low = middle + 1;
+      } else {
+        high = middle;
+      }
+    }
+    return low;
+  }
+
+  /// Stores an entry into a vacant slot that becomes `position`. `head` is the caller's to save.
+  template <class Tx, class N>
+  static void place(Tx& tx, N& node, Head& head, unsigned position, const std::pair<K, typename N::Payload>& entry) {
+    const auto from = head.slots.begin() + position;
+    const auto vacant = head.slots.begin() + head.count++;
+    std::rotate(from, vacant, vacant + 1);
+    Key::store(tx, &node.keys[*from], entry.first);
+    detail::Item<typename N::Payload>::store(tx, &node.payloads[*from], entry.second);
+  }
+  template <class Tx, class N>
+  static void append(Tx& tx, N& node, Head& head, const std::pair<K, typename N::Payload>& entry) {
+    place(tx, node, head, head.count, entry);
+  }
+  static void remove(Head& head, unsigned position) {
+    const auto from = head.slots.begin() + position;
+    std::rotate(from, from + 1, head.slots.begin() + head.count--);
+  }
+
+  // ---- growing ----
+
+  template <class Tx>
+  Base& base_or_new(Tx& tx) {
+    if (const link<Base> at = tx.load(base_)) return *tx.at(at);
+    auto* base = static_cast<Base*>(tx.allocate(sizeof(Base)));
+    tx.store(base->root, {});
+    base->entries.reset(tx);
+    tx.store(base_, tx.link_to(base));
+    return *base;
+  }
+  template <class Tx>
+  static Node root_or_new(Tx& tx, Base& base) {
+    if (const Node at = tx.load(base.root)) return at;
+    auto* leaf = allocate_node<Leaf>(tx);
+    save_head(tx, *leaf, empty_head(0), true);
+    tx.store(leaf->first, {});
+    const Node at = node_of(tx, leaf);
+    tx.store(base.root, at);
+    return at;
+  }
+
+  /// Makes `right` the right neighbour of `left`, the child `index` of `parent`, which has room; or of the root.
+  template <class Tx, class N>
+  static void attach(Tx& tx, Base& base, Inner* parent, unsigned index, const K& separator, N* right, Node left) {
+    const Node node = node_of(tx, right);
+    if (parent != nullptr) {
+      Head head = load_head(tx, node_of(tx, parent));
+      place(tx, *parent, head, index, {separator, node});
+      save_head(tx, *parent, head);
+      return;
+    }
+    Inner* root = nullptr;
+    try {
+      root = allocate_node<Inner>(tx);
+    } catch (...) {
+      tx.free(right);
+      throw;
+    }
+    Head head = empty_head(static_cast<std::uint8_t>(load_head(tx, left).level + 1));
+    append(tx, *root, head, {separator, node});
+    save_head(tx, *root, head, true);
+    tx.store(root->first, left);
+    tx.store(base.root, node_of(tx, root));
+  }
+
+  /// Moves the upper half of a full inner node to a new one (of the last node of a level, only the end).
+  /// Returns the least key that belongs to the new node, and the node.
+  template <class Tx>
+  static std::pair<K, Inner*> split_inner(Tx& tx, Base& base, Inner* parent, unsigned index, Inner* inner, Head head,
+                                          bool last) {
+    const unsigned keep = last ? head.count - 2u : head.count / 2u;
+    const auto [separator, first] = entry_at(tx, *inner, head, keep);
+    auto* right = allocate_node<Inner>(tx);
+    Head right_head = empty_head(head.level);
+    for (unsigned i = keep + 1; i < head.count; ++i) append(tx, *right, right_head, entry_at(tx, *inner, head, i));
+    save_head(tx, *right, right_head, true);
+    tx.store(right->first, first);
+    attach(tx, base, parent, index, separator, right, node_of(tx, inner));
+    head.count = static_cast<std::uint8_t>(keep);
+    save_head(tx, *inner, head);
+    return {separator, right};
+  }
+
+  // ---- shrinking ----
+
+  struct Step {
+    Inner* node;
+    Head head;
+    unsigned index;  // of the child that the path goes on to
+  };
+
+  /// The child of `step` has too few entries: takes one from a neighbour or, if that has none to spare, merges with it
+  /// (true). Between inner nodes entries travel through the parent: its separator comes down, another key goes up.
+  template <class N, class Tx>
+  static bool mend(Tx& tx, Step& step) {
+    constexpr bool kLeaf = std::is_same_v<N, Leaf>;
+    const unsigned between = std::max(step.index, 1u) - 1;
+    auto* left = as<N>(tx, child(tx, *step.node, step.head, between));
+    auto* right = as<N>(tx, child(tx, *step.node, step.head, between + 1));
+    Head left_head = load_head(tx, node_of(tx, left));
+    Head right_head = load_head(tx, node_of(tx, right));
+    const K old_separator = key_at(tx, *step.node, step.head, between);
+    const auto set_separator = [&](const K& key) {
+      Key::store(tx, &step.node->keys[step.head.slots[between]], key);
+    };
+
+    if ((step.index == 0 ? right_head : left_head).count <= kMinimum<N>) {
+      if constexpr (kLeaf) {
+        tx.store(left->first, tx.load(right->first));
+      } else {
+        append(tx, *left, left_head, {old_separator, tx.load(right->first)});
+      }
+      for (unsigned i = 0; i < right_head.count; ++i) append(tx, *left, left_head, entry_at(tx, *right, right_head, i));
+      save_head(tx, *left, left_head);
+      remove(step.head, between);
+      save_head(tx, *step.node, step.head);
+      tx.free(right);
+      return true;
+    }
+    if (step.index > 0) {
+      const auto moved = entry_at(tx, *left, left_head, left_head.count - 1u);
+      remove(left_head, left_head.count - 1u);
+      if constexpr (kLeaf) {
+        place(tx, *right, right_head, 0, moved);
+      } else {
+        place(tx, *right, right_head, 0, {old_separator, tx.load(right->first)});
+        tx.store(right->first, moved.second);
+      }
+      set_separator(moved.first);
+    } else {
+      const auto moved = entry_at(tx, *right, right_head, 0);
+      remove(right_head, 0);
+      if constexpr (kLeaf) {
+        append(tx, *left, left_head, moved);
+        set_separator(key_at(tx, *right, right_head, 0));
+      } else {
+        append(tx, *left, left_head, {old_separator, tx.load(right->first)});
+        tx.store(right->first, moved.second);
+        set_separator(moved.first);
+      }
+    }
+    save_head(tx, *left, left_head);
+    save_head(tx, *right, right_head);
+    return false;
+  }
+
+  /// Levels bound the depth.
+  template <class Tx>
+  static void free_subtree(Tx& tx, Node at) {
+    const Head head = load_head(tx, at);
+    for (unsigned i = 0; head.level != 0 && i <= head.count; ++i) free_subtree(tx, child(tx, *as<Inner>(tx, at), head, i));
+    tx.free(tx.at(at));
+  }
+
+  // ---- looking ----
+
+  /// A position in a leaf; none without a leaf.
+  struct Place {
+    Leaf* leaf = nullptr;
+    Head head{};
+    unsigned position = 0;
+    explicit operator bool() const { return leaf != nullptr; }
+  };
+
+  template <class Tx>
+  Node root(Tx& tx) const {
+    const link<Base> base = tx.load(base_);
+    return base ? tx.load(tx.at(base)->root) : Node{};
+  }
+  /// Goes on to the next leaf if the position is behind the last entry of this one.
+  template <class Tx>
+  static Place settled(Tx& tx, Place place) {
+    if (!place || place.position < place.head.count) return place;
+    const Node next = tx.load(place.leaf->first);
+    if (!next) return {};
+    return {as<Leaf>(tx, next), load_head(tx, next), 0};
+  }
+  template <bool kUpper, class Tx>
+  Place bound(Tx& tx, const K& key) const {
+    Node at = root(tx);
+    if (!at) return {};
+    Head head = load_head(tx, at);
+    for (; head.level != 0; head = load_head(tx, at)) {
+      const auto* inner = as<Inner>(tx, at);
+      at = child(tx, *inner, head, search<true>(tx, *inner, head, key));
+    }
+    auto* leaf = as<Leaf>(tx, at);
+    return settled(tx, {leaf, head, search<kUpper>(tx, *leaf, head, key)});
+  }
+  template <class Tx>
+  Place leftmost(Tx& tx) const {
+    Node at = root(tx);
+    if (!at) return {};
+    Head head = load_head(tx, at);
+    for (; head.level != 0; head = load_head(tx, at)) at = tx.load(as<Inner>(tx, at)->first);
+    return {as<Leaf>(tx, at), head, 0};
+  }
+  template <class Tx>
+  Place find_place(Tx& tx, const K& key) const {
+    const Place place = bound<false>(tx, key);
+    return place && !(key < key_at(tx, *place.leaf, place.head, place.position)) ? place : Place{};
+  }
+  template <class Tx>
+  static std::optional<Entry> entry_from(Tx& tx, const Place& place) {
+    if (!place) return std::nullopt;
+    return entry_at(tx, *place.leaf, place.head, place.position);
+  }
+  template <class Tx, class F>
+  static void walk(Tx& tx, Place place, const K* end, F& f) {
+    for (; place; ++place.position, place = settled(tx, place)) {
+      const Entry entry = entry_at(tx, *place.leaf, place.head, place.position);
+      if (end != nullptr && !(entry.first < *end)) return;
+      if (!detail::keep_going(f, entry.first, entry.second)) return;
+    }
+  }
+
+  // ---- bulk load ----
+
+  using Built = std::vector<std::pair<K, Node>>;  // the nodes of a level, each with its least key
+
+  /// Allocates the nodes of a level for `items` items, spread evenly; calls `fill(node, head, first node item, count)`.
+  template <class N, class Tx, class Fill>
+  static std::size_t build_level(Tx& tx, std::vector<void*>& made, std::size_t items, std::size_t per_node, Fill&& fill) {
+    const std::size_t nodes = (items + per_node - 1) / per_node;
+    const std::size_t start = made.size();
+    for (std::size_t i = 0; i < nodes; ++i) {
+      made.reserve(made.size() + 1);  // so that what is allocated is always remembered
+      made.push_back(allocate_node<N>(tx));
+    }
+    for (std::size_t i = 0; i < nodes; ++i) {
+      Node next = i + 1 < nodes ? node_of(tx, static_cast<N*>(made[start + i + 1])) : Node{};
+      fill(*static_cast<N*>(made[start + i]), next, items / nodes + (i < items % nodes ? 1 : 0));
+    }
+    return nodes;
+  }
+  template <class Tx, class Iterator>
+  static Built build_leaves(Tx& tx, std::vector<void*>& made, Iterator item, std::size_t items) {
+    Built built;
+    build_level<Leaf>(tx, made, items, kCapacity<Leaf>, [&](Leaf& leaf, Node next, std::size_t count) {
+      built.push_back({item->first, node_of(tx, &leaf)});
+      Head head = empty_head(0);
+      for (; head.count < count; ++item) append(tx, leaf, head, {item->first, item->second});
+      save_head(tx, leaf, head, true);
+      tx.store(leaf.first, next);
+    });
+    return built;
+  }
+  template <class Tx>
+  static Built build_inner(Tx& tx, std::vector<void*>& made, const Built& below, std::uint8_t level) {
+    Built built;
+    auto item = below.begin();
+    build_level<Inner>(tx, made, below.size(), kCapacity<Inner> + 1, [&](Inner& inner, Node, std::size_t count) {
+      built.push_back({item->first, node_of(tx, &inner)});
+      tx.store(inner.first, (item++)->second);
+      Head head = empty_head(level);
+      for (; head.count + 1u < count; ++item) append(tx, inner, head, *item);
+      save_head(tx, inner, head, true);
+    });
+    return built;
+  }
+
+  // ---- audit ----
+
+  struct Audit {
+    std::uint64_t size = 0;
+    std::uint64_t seen = 0;
+    bool any_leaf = false;
+    Node next_leaf;  // what the last leaf seen says follows
+  };
+  /// `low` and `high` bound the keys, null: unbounded. `last`: nothing of its level stands to the right.
+  template <class Tx, class F>
+  std::optional<std::string> audit_node(Tx& tx, F& visit, Audit& state, Node at, unsigned level, const K* low,
+                                        const K* high, bool last) const {
+    const std::string where = "btree_map: the node at offset " + std::to_string(at.offset);
+    const Head head = load_head(tx, at);
+    if (head.level != level)
+      return where + " claims level " + std::to_string(head.level) + " where " + std::to_string(level) + " belongs";
+    if (level != 0) return audit_entries(tx, visit, state, *as<Inner>(tx, at), head, where, low, high, last);
+    if (state.any_leaf && state.next_leaf != at) return where + " is not the one that the leaf before it refers to";
+    const auto* leaf = as<Leaf>(tx, at);
+    state.any_leaf = true;
+    state.next_leaf = tx.load(leaf->first);
+    state.seen += head.count;
+    if (state.seen > state.size) return where + ": more entries than the " + std::to_string(state.size) + " counted";
+    return audit_entries(tx, visit, state, *leaf, head, where, low, high, last);
+  }
+  template <class Tx, class F, class N>
+  std::optional<std::string> audit_entries(Tx& tx, F& visit, Audit& state, const N& node, const Head& head,
+                                           const std::string& where, const K* low, const K* high, bool last) const {
+    if (head.count > kCapacity<N> || head.count < (last ? 1 : kMinimum<N>))
+      return where + " holds " + std::to_string(head.count) + " entries";
+    std::uint32_t slots = 0;
+    for (unsigned i = 0; i < kCapacity<N>; ++i) {
+      if (head.slots[i] < kCapacity<N>) slots |= 1u << head.slots[i];
+    }
+    if (slots != (1u << kCapacity<N>) - 1) return where + " uses a slot twice";
+    std::array<K, kCapacity<N>> keys;
+    for (unsigned i = 0; i < head.count; ++i) {
+      keys[i] = key_at(tx, node, head, i);
+      const K* before = i == 0 ? low : &keys[i - 1];
+      // The lower bound is a separator, which may be the key itself.
+      const bool ordered = before == nullptr || (i == 0 ? !(keys[i] < *before) : *before < keys[i]);
+      if (!ordered || (high != nullptr && !(keys[i] < *high))) return where + " has a key out of order";
+    }
+    if constexpr (std::is_same_v<N, Inner>) {
+      for (unsigned i = 0; i <= head.count; ++i) {
+        const Node below = child(tx, node, head, i);
+        visit(below.offset);
+        const K* from = i == 0 ? low : &keys[i - 1];
+        const K* to = i == head.count ? high : &keys[i];
+        if (auto wrong = audit_node(tx, visit, state, below, head.level - 1u, from, to, last && i == head.count))
+          return wrong;
+      }
+    }
+    return std::nullopt;
+  }
+
+  link<Base> base_;
+};
+
+template <class K, class V, std::size_t kNodeBytes>
+inline constexpr bool is_persistable_by_promise<btree_map<K, V, kNodeBytes>> =
+    detail::Item<K>::require() && detail::Item<V>::require();
+
+}  // namespace perdure

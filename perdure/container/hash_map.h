@@ -1,0 +1,544 @@
+// hash_map<K, V>: an unordered map in persistent memory, for look-ups by key from many threads. K and V are fixed
+// persistable types or `bytes`. For order and ranges take btree_map.
+//
+//   auto* words = pool.root<perdure::hash_map<perdure::bytes, perdure::bytes>>("words");
+//   pool.atomically([&](auto& tx) { words->put(tx, "tower", "a tall building"); });
+//
+// Linear hashing, made local. Buckets are opened in groups of 64, in order, and an opened bucket is *unsplit*: its
+// entries still stand in the nearest ancestor (its number without the highest bit, repeatedly) that is not. The first
+// insertion that falls into an unsplit bucket moves its entries over. So no transaction ever does more than one split
+// and one opening, and threads meet only in a bucket, or at the opening of a group.
+//
+// An entry is one heap object: next link, lengths if K or V is `bytes`, key, value; each starts at a word.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstdint>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "perdure/base/words.h"
+#include "perdure/container/bytes.h"
+#include "perdure/container/hash.h"
+#include "perdure/container/striped_count.h"
+#include "perdure/container/support.h"
+#include "perdure/error.h"
+#include "perdure/link.h"
+#include "perdure/tx.h"
+
+namespace perdure {
+
+/// Lives in persistent memory (a root, a field, an element); all-zero bytes are the empty map. An empty map owns
+/// nothing, any other 1.5 KB and its entries. It owns entries, not what links inside of keys and values refer to.
+/// Durable: with the transaction. Errors: those of the transaction (kNoSpace) unless told; under Tx a failed call has
+/// no effect once the transaction is rolled back, under PlainTx (std::bad_alloc) it has none at all.
+/// Threads: as the transaction; insertions of different keys rarely conflict.
+template <class K, class V>
+class hash_map {
+  using Key = detail::Item<K>;
+  using Value = detail::Item<V>;
+  static_assert(Key::kUnique,
+                "perdure: a hash_map key is compared byte by byte; it must have no padding and no floating point");
+
+ public:
+  /// Inserts (true) or replaces (false). A value of the same size is replaced in place.
+  /// Errors: kInvalid for a key or value of 4 GiB or more.
+  template <Transaction Tx>
+  bool put(Tx& tx, view_t<K> key, view_t<V> value) {
+    if constexpr (kLengths) {
+      if (Key::size(key) > kMaxItemBytes || Value::size(value) > kMaxItemBytes)
+        throw Exception(Code::kInvalid, "hash_map: a key or value of 4 GiB or more");
+    }
+    Table& table = table_or_new(tx);
+    const std::uint64_t buckets = tx.load(table.buckets);
+    const std::uint64_t number = address(hash_key(key, tx.load(table.seed)), buckets);
+    Bucket bucket = locate(tx, table, number);
+    if (const Found found = find_in(tx, bucket, key)) {
+      if (found.lengths.value == Value::size(value)) {
+        Value::store(tx, value_at(found.entry, found.lengths), value);
+      } else {
+        Entry* fresh = allocate_entry(tx, key, value);
+        write_entry(tx, fresh, tx.load(found.entry->next), key, value);
+        tx.store(*found.slot, tx.link_to(fresh));
+        tx.free(found.entry);
+      }
+      return false;
+    }
+    Entry* fresh = allocate_entry(tx, key, value);
+    if (bucket.number != number) bucket = split(tx, table, bucket, number);
+    write_entry(tx, fresh, bucket.first, key, value);
+    tx.store(*bucket.head, tx.link_to(fresh));
+    // This thread's share tells, for one load that insertion makes anyway, when it is worth to look at the others'.
+    if (table.entries.add(tx, 1) % kLookEvery == 0 && table.entries.sum(tx) > buckets) open_group(tx, table, buckets);
+    return true;
+  }
+
+  template <Transaction Tx>
+  std::optional<owned_t<V>> get(Tx& tx, view_t<K> key) const {
+    const Found found = find_entry(tx, key);
+    if (!found) return std::nullopt;
+    owned_t<V> value;
+    Value::load(tx, value_at(found.entry, found.lengths), found.lengths.value, value);
+    return value;
+  }
+
+  /// The value in place, null if there is none: for values that are containers themselves.
+  /// Holds until the key is erased.
+  template <Transaction Tx>
+  V* find(Tx& tx, view_t<K> key) const
+    requires(!Value::kVariable)
+  {
+    const Found found = find_entry(tx, key);
+    return found ? static_cast<V*>(value_at(found.entry, found.lengths)) : nullptr;
+  }
+
+  template <Transaction Tx>
+  bool contains(Tx& tx, view_t<K> key) const {
+    return static_cast<bool>(find_entry(tx, key));
+  }
+
+  template <Transaction Tx>
+  bool erase(Tx& tx, view_t<K> key) {
+    const Found found = find_entry(tx, key);
+    if (!found) return false;
+    tx.store(*found.slot, tx.load(found.entry->next));
+    tx.free(found.entry);
+    tx.at(tx.load(table_))->entries.add(tx, kMinusOne);
+    return true;
+  }
+
+  /// Conflicts with every concurrent insertion and erasure.
+  template <Transaction Tx>
+  std::uint64_t size(Tx& tx) const {
+    const link<Table> table = tx.load(table_);
+    return table ? tx.at(table)->entries.sum(tx) : 0;
+  }
+  template <Transaction Tx>
+  bool empty(Tx& tx) const {
+    return size(tx) == 0;
+  }
+
+  /// Calls `f(key, value)` for every entry, in no order, until one call returns false. `f` may erase or replace the
+  /// entry it is given, and no other; it must not insert.
+  template <Transaction Tx, class F>
+  void for_each(Tx& tx, F&& f) const {
+    const link<Table> at = tx.load(table_);
+    if (!at) return;
+    Table& table = *tx.at(at);
+    const std::uint64_t buckets = tx.load(table.buckets);
+    owned_t<K> key;
+    owned_t<V> value;
+    for (std::uint64_t number = 0; number < buckets; ++number) {
+      link<Entry> next = tx.load(*head_of(tx, table, number));
+      while (next && next != kUnsplit) {
+        Entry* entry = tx.at(next);
+        next = tx.load(entry->next);
+        load_entry(tx, entry, key, value);
+        if (!detail::keep_going(f, view_t<K>(key), view_t<V>(value))) return;
+      }
+    }
+  }
+
+  /// Part of an iteration over several transactions. Starts at cursor 0; calls `f(key, value)` for about
+  /// `max_entries` entries (it finishes the bucket it is in); returns the next cursor, 0 at the end.
+  /// An entry that is there from the first call to the last is seen exactly once, whatever is inserted or erased in
+  /// between: a cursor is a position in the order of the bit-reversed hash, which growth only divides more finely. (A
+  /// clear_some() in between may make it see some twice.) A call may see none and still not be the last.
+  template <Transaction Tx, class F>
+  std::uint64_t scan(Tx& tx, std::uint64_t cursor, std::size_t max_entries, F&& f) const {
+    const link<Table> at = tx.load(table_);
+    if (!at) return 0;
+    Table& table = *tx.at(at);
+    const std::uint64_t seed = tx.load(table.seed);
+    const std::uint64_t buckets = tx.load(table.buckets);
+    owned_t<K> key;
+    owned_t<V> value;
+    std::size_t seen = 0;
+    for (std::size_t visited = 0; seen < max_entries && visited < max_entries + kGroup; ++visited) {
+      const std::uint64_t number = address(reverse_bits(cursor), buckets);
+      for (link<Entry> next = locate(tx, table, number).first; next;) {
+        Entry* entry = tx.at(next);
+        next = tx.load(entry->next);
+        // The chain also holds the entries of other buckets that are still unsplit.
+        if (address(hash_entry(tx, seed, entry), buckets) != number) continue;
+        load_entry(tx, entry, key, value);
+        f(view_t<K>(key), view_t<V>(value));
+        ++seen;
+      }
+      const unsigned bits = address_bits(number, buckets);
+      if (bits == 0) return 0;
+      // To the end of this bucket's interval, wrapping to 0 behind the last one.
+      cursor = (cursor | (~std::uint64_t{0} >> bits)) + 1;
+      if (cursor == 0) break;
+    }
+    return cursor;
+  }
+
+  /// Erases everything in this transaction, whose size is that of the map: see clear_some() for huge ones.
+  template <Transaction Tx>
+  void clear(Tx& tx) {
+    clear_some(tx, ~std::size_t{0});
+  }
+
+  /// Erases about `max_entries` entries (it finishes the bucket it is in), fewer where the map is sparse; true when the
+  /// map is empty. The map may be used between calls.
+  template <Transaction Tx>
+  bool clear_some(Tx& tx, std::size_t max_entries) {
+    const link<Table> at = tx.load(table_);
+    if (!at) return true;
+    Table& table = *tx.at(at);
+    std::uint64_t buckets = tx.load(table.buckets);
+    std::size_t erased = 0;
+    // From the last bucket down. A closed bucket needs no merge: its own entries are gone, and if it was unsplit, those
+    // that it would have got are where they belong now.
+    for (std::size_t closed = 0; buckets > 0 && erased < max_entries && closed / 16 <= max_entries; ++closed) {
+      link<Entry> next = tx.load(*head_of(tx, table, --buckets));
+      while (next && next != kUnsplit) {
+        Entry* entry = tx.at(next);
+        next = tx.load(entry->next);
+        tx.free(entry);
+        ++erased;
+      }
+      if (const Segment segment = segment_of(buckets); segment.first == buckets)
+        tx.free(tx.at(tx.load(table.segments[segment.index])));
+    }
+    if (buckets == 0) {
+      tx.store(table_, {});
+      tx.free(&table);
+      return true;
+    }
+    table.entries.add(tx, std::uint64_t{0} - erased);
+    tx.store(table.buckets, buckets);
+    return false;
+  }
+
+  /// Gives an empty map this hash seed instead of a random one. For tests that must be replayed word by word; with a
+  /// seed that others know, they can choose keys that make the map slow.
+  template <Transaction Tx>
+  void use_seed(Tx& tx, std::uint64_t seed) {
+    if (tx.load(table_)) throw Exception(Code::kMisuse, "hash_map: use_seed() on a map that is in use");
+    new_table(tx, seed);
+  }
+
+  /// Verifies everything the map says about itself and calls `visit(offset)` for each heap object that it owns, before
+  /// it looks into it. Returns what is wrong first, if anything. Ends on any bytes, given a Tx that survives any
+  /// address and a `visit` that throws on an offset where no live object starts.
+  template <Transaction Tx, class F>
+  std::optional<std::string> audit(Tx& tx, F&& visit) const {
+    const link<Table> at = tx.load(table_);
+    if (!at) return std::nullopt;
+    visit(at.offset);
+    Table& table = *tx.at(at);
+    const std::uint64_t buckets = tx.load(table.buckets);
+    if (buckets == 0 || buckets > kMaxBuckets)
+      return "hash_map: claims " + std::to_string(buckets) + " buckets; the table is damaged";
+    for (std::uint64_t s = 0; s <= segment_of(buckets - 1).index; ++s) visit(tx.load(table.segments[s]).offset);
+
+    const std::uint64_t seed = tx.load(table.seed);
+    const std::uint64_t size = table.entries.sum(tx);
+    std::uint64_t seen = 0;
+    std::vector<std::uint64_t> hashes;  // of one chain: a key stands in it once
+    for (std::uint64_t number = 0; number < buckets; ++number) {
+      const std::string where = "hash_map: bucket " + std::to_string(number);
+      link<Entry> next = tx.load(*head_of(tx, table, number));
+      if (next == kUnsplit) {
+        if (number == 0) return where + " is unsplit, and has no ancestor";
+        continue;
+      }
+      hashes.clear();
+      while (next) {
+        // Counted before it is followed, so that a circle ends here.
+        if (++seen > size) return where + ": more entries than the " + std::to_string(size) + " counted, or a circle";
+        visit(next.offset);
+        Entry* entry = tx.at(next);
+        hashes.push_back(hash_entry(tx, seed, entry));
+        if (locate(tx, table, address(hashes.back(), buckets)).number != number)
+          return where + ": the entry at offset " + std::to_string(next.offset) + " belongs to another bucket";
+        next = tx.load(entry->next);
+      }
+      std::sort(hashes.begin(), hashes.end());
+      if (std::adjacent_find(hashes.begin(), hashes.end()) != hashes.end()) return where + " holds a key twice";
+    }
+    if (seen != size)
+      return "hash_map: " + std::to_string(size) + " entries counted, " + std::to_string(seen) + " found";
+    return std::nullopt;
+  }
+
+ private:
+  static constexpr bool kLengths = Key::kVariable || Value::kVariable;
+  static constexpr std::uint64_t kMaxItemBytes = ~std::uint32_t{0};
+  static constexpr std::uint64_t kMinusOne = ~std::uint64_t{0};
+  static constexpr std::uint64_t kFirstBuckets = 16;
+  static constexpr std::uint64_t kGroup = 64;      // buckets opened at a time
+  static constexpr std::uint64_t kLookEvery = 16;  // insertions of a thread between two looks at the load
+  static constexpr std::size_t kSegments = 40;
+  static constexpr std::uint64_t kMaxBuckets = kFirstBuckets << (kSegments - 1);
+
+  struct Lengths {
+    std::uint32_t key;
+    std::uint32_t value;
+  };
+  struct Entry {
+    link<Entry> next;
+  };
+  /// The head of an opened bucket whose entries are still in an ancestor. No object starts at an odd offset.
+  static constexpr link<Entry> kUnsplit{1};
+
+  struct Table {
+    std::uint64_t seed;
+    std::uint64_t buckets;  // that are open
+    std::array<link<link<Entry>>, kSegments> segments;
+    detail::StripedCount entries;
+  };
+  static_assert(sizeof(Table) == 1360);
+
+  /// Buckets [0, 16) are in segment 0; [16 << i, 32 << i) in segment 1 + i.
+  struct Segment {
+    std::size_t index;
+    std::uint64_t first;
+    std::uint64_t end;
+  };
+  static constexpr Segment segment_of(std::uint64_t number) {
+    if (number < kFirstBuckets) return {0, 0, kFirstBuckets};
+    const std::uint64_t first = std::bit_floor(number);
+    return {static_cast<std::size_t>(std::countr_zero(first / kFirstBuckets)) + 1, first, 2 * first};
+  }
+
+  /// The bucket of a hash: its lowest bits, as many as give an open bucket.
+  static constexpr std::uint64_t address(std::uint64_t hash, std::uint64_t buckets) {
+    const std::uint64_t low = std::bit_floor(buckets);
+    const std::uint64_t number = hash & (2 * low - 1);
+    return number < buckets ? number : number - low;
+  }
+  static constexpr unsigned address_bits(std::uint64_t number, std::uint64_t buckets) {
+    const std::uint64_t low = std::bit_floor(buckets);
+    return static_cast<unsigned>(std::countr_zero(low)) + ((number | low) < buckets ? 1 : 0);
+  }
+  static constexpr std::uint64_t reverse_bits(std::uint64_t word) {
+    constexpr std::uint64_t kMasks[] = {0x5555555555555555u, 0x3333333333333333u, 0x0f0f0f0f0f0f0f0fu,
+                                        0x00ff00ff00ff00ffu, 0x0000ffff0000ffffu};
+    for (unsigned shift = 1; const std::uint64_t mask : kMasks) {
+      word = ((word >> shift) & mask) | ((word & mask) << shift);
+      shift *= 2;
+    }
+    return std::rotl(word, 32);
+  }
+
+  struct Bucket {
+    std::uint64_t number;
+    link<Entry>* head;
+    link<Entry> first;
+  };
+  struct Found {
+    link<Entry>* slot = nullptr;  // the link that refers to the entry
+    Entry* entry = nullptr;
+    Lengths lengths{};
+    explicit operator bool() const { return entry != nullptr; }
+  };
+
+  template <class Tx>
+  static link<Entry>* head_of(Tx& tx, const Table& table, std::uint64_t number) {
+    const Segment segment = segment_of(number);
+    return tx.at(tx.load(table.segments[segment.index])) + (number - segment.first);
+  }
+  /// The bucket where the entries of bucket `number` stand: itself or its nearest ancestor that is not unsplit.
+  template <class Tx>
+  static Bucket locate(Tx& tx, const Table& table, std::uint64_t number) {
+    for (;;) {
+      link<Entry>* head = head_of(tx, table, number);
+      const link<Entry> first = tx.load(*head);
+      if (first != kUnsplit) return {number, head, first};
+      number -= std::bit_floor(number);
+    }
+  }
+
+  // ---- entries ----
+
+  static char* bytes_of(const Entry* entry) { return reinterpret_cast<char*>(const_cast<Entry*>(entry)); }
+  static constexpr std::size_t kKeyOffset = sizeof(Entry) + (kLengths ? sizeof(Lengths) : 0);
+  static constexpr std::size_t value_offset(Lengths lengths) {
+    return kKeyOffset + round_up(std::size_t{lengths.key}, kWordBytes);
+  }
+  static void* key_at(const Entry* entry) { return bytes_of(entry) + kKeyOffset; }
+  static void* value_at(const Entry* entry, Lengths lengths) { return bytes_of(entry) + value_offset(lengths); }
+
+  static Lengths lengths_for(view_t<K> key, view_t<V> value) {
+    return {static_cast<std::uint32_t>(Key::size(key)), static_cast<std::uint32_t>(Value::size(value))};
+  }
+  template <class Tx>
+  static Lengths lengths_of(Tx& tx, const Entry* entry) {
+    if constexpr (kLengths) return tx.load(*reinterpret_cast<const Lengths*>(bytes_of(entry) + sizeof(Entry)));
+    else return {std::uint32_t{sizeof(K)}, std::uint32_t{sizeof(V)}};
+  }
+  template <class Tx>
+  static Entry* allocate_entry(Tx& tx, view_t<K> key, view_t<V> value) {
+    const Lengths lengths = lengths_for(key, value);
+    return static_cast<Entry*>(tx.allocate(value_offset(lengths) + lengths.value));
+  }
+  template <class Tx>
+  static void write_entry(Tx& tx, Entry* entry, link<Entry> next, view_t<K> key, view_t<V> value) {
+    const Lengths lengths = lengths_for(key, value);
+    tx.store(entry->next, next);
+    if constexpr (kLengths) tx.store(*reinterpret_cast<Lengths*>(bytes_of(entry) + sizeof(Entry)), lengths);
+    Key::store(tx, key_at(entry), key);
+    Value::store(tx, value_at(entry, lengths), value);
+  }
+  template <class Tx>
+  static void load_entry(Tx& tx, const Entry* entry, owned_t<K>& key, owned_t<V>& value) {
+    const Lengths lengths = lengths_of(tx, entry);
+    Key::load(tx, key_at(entry), lengths.key, key);
+    Value::load(tx, value_at(entry, lengths), lengths.value, value);
+  }
+
+  // ---- finding ----
+
+  static std::uint64_t hash_key(view_t<K> key, std::uint64_t seed) {
+    return detail::hash_memory(Key::data(key), Key::size(key), seed);
+  }
+  template <class Tx>
+  static std::uint64_t hash_entry(Tx& tx, std::uint64_t seed, const Entry* entry) {
+    const auto* key = static_cast<const char*>(key_at(entry));
+    return detail::hash_read(lengths_of(tx, entry).key, seed, [&](void* to, std::size_t at, std::size_t count) {
+      tx.read(to, key + at, count);
+    });
+  }
+  template <class Tx>
+  static bool key_equals(Tx& tx, const Entry* entry, Lengths lengths, view_t<K> key) {
+    if (lengths.key != Key::size(key)) return false;
+    if constexpr (Key::kField) {
+      const K stored = tx.load(*static_cast<const K*>(key_at(entry)));
+      return std::memcmp(&stored, &key, sizeof(K)) == 0;
+    } else {
+      const auto* wanted = static_cast<const char*>(Key::data(key));
+      const auto* stored = static_cast<const char*>(key_at(entry));
+      char piece[kLineBytes];
+      for (std::size_t at = 0; at < lengths.key; at += sizeof(piece)) {
+        const std::size_t count = std::min(sizeof(piece), lengths.key - at);
+        tx.read(piece, stored + at, count);
+        if (std::memcmp(piece, wanted + at, count) != 0) return false;
+      }
+      return true;
+    }
+  }
+  template <class Tx>
+  static Found find_in(Tx& tx, const Bucket& bucket, view_t<K> key) {
+    link<Entry>* slot = bucket.head;
+    for (link<Entry> at = bucket.first; at; at = tx.load(*slot)) {
+      Entry* entry = tx.at(at);
+      const Lengths lengths = lengths_of(tx, entry);
+      if (key_equals(tx, entry, lengths, key)) return {slot, entry, lengths};
+      slot = &entry->next;
+    }
+    return {};
+  }
+  template <class Tx>
+  Found find_entry(Tx& tx, view_t<K> key) const {
+    const link<Table> at = tx.load(table_);
+    if (!at) return {};
+    const Table& table = *tx.at(at);
+    const std::uint64_t number = address(hash_key(key, tx.load(table.seed)), tx.load(table.buckets));
+    return find_in(tx, locate(tx, table, number), key);
+  }
+
+  // ---- growing ----
+
+  template <class Tx>
+  Table& table_or_new(Tx& tx) {
+    if (const link<Table> at = tx.load(table_)) return *tx.at(at);
+    std::random_device random;
+    return new_table(tx, std::uint64_t{random()} << 32 | random());
+  }
+  template <class Tx>
+  Table& new_table(Tx& tx, std::uint64_t seed) {
+    auto* table = static_cast<Table*>(tx.allocate(sizeof(Table)));
+    link<Entry>* heads = nullptr;
+    try {
+      heads = static_cast<link<Entry>*>(tx.allocate(kFirstBuckets * sizeof(link<Entry>)));
+    } catch (...) {
+      tx.free(table);
+      throw;
+    }
+    for (std::uint64_t i = 0; i < kFirstBuckets; ++i) tx.store(heads[i], {});
+    tx.store(table->seed, seed);
+    tx.store(table->buckets, kFirstBuckets);
+    tx.store(table->segments[0], tx.link_to(heads));
+    table->entries.reset(tx);
+    tx.store(table_, tx.link_to(table));
+    return *table;
+  }
+
+  /// Opens the next buckets, unsplit.
+  template <class Tx>
+  static void open_group(Tx& tx, Table& table, std::uint64_t buckets) {
+    const Segment segment = segment_of(buckets);
+    if (segment.index >= kSegments) return;
+    if (segment.first == buckets) {
+      void* heads = allocate_if_room(tx, (segment.end - segment.first) * sizeof(link<Entry>));
+      if (heads == nullptr) return;
+      tx.store(table.segments[segment.index], tx.link_to(static_cast<link<Entry>*>(heads)));
+    }
+    const std::uint64_t end = std::min(segment.end, round_down(buckets, kGroup) + kGroup);
+    std::array<link<Entry>, kGroup> unsplit;
+    unsplit.fill(kUnsplit);
+    tx.write(head_of(tx, table, buckets), unsplit.data(), (end - buckets) * sizeof(link<Entry>));
+    tx.store(table.buckets, end);
+  }
+  /// Null when there is no room: a map that cannot grow its table takes entries all the same.
+  template <class Tx>
+  static void* allocate_if_room(Tx& tx, std::size_t size) {
+    try {
+      return tx.allocate(size);
+    } catch (const std::bad_alloc&) {
+      return nullptr;
+    } catch (const Exception& error) {
+      if (error.code() != Code::kNoSpace) throw;
+      return nullptr;
+    }
+  }
+
+  /// One end of a chain that is being rebuilt; stores only the links that change.
+  struct Tail {
+    link<Entry>* slot;
+    link<Entry> value;  // what `slot` holds now
+
+    template <class Tx>
+    void set(Tx& tx, link<Entry> to) {
+      if (value != to) tx.store(*slot, to);
+    }
+  };
+  /// Moves the entries of the unsplit bucket `number` there, out of its ancestor `from`.
+  template <class Tx>
+  static Bucket split(Tx& tx, const Table& table, const Bucket& from, std::uint64_t number) {
+    const std::uint64_t seed = tx.load(table.seed);
+    const std::uint64_t mask = (std::uint64_t{1} << std::bit_width(number)) - 1;
+    Bucket into{number, head_of(tx, table, number), {}};
+    Tail staying{from.head, from.first};
+    Tail moving{into.head, kUnsplit};
+    for (link<Entry> at = from.first; at;) {
+      Entry* entry = tx.at(at);
+      const link<Entry> next = tx.load(entry->next);
+      const bool moves = (hash_entry(tx, seed, entry) & mask) == number;
+      if (moves && !into.first) into.first = at;
+      Tail& tail = moves ? moving : staying;
+      tail.set(tx, at);
+      tail = {&entry->next, next};
+      at = next;
+    }
+    staying.set(tx, {});
+    moving.set(tx, {});
+    return into;
+  }
+
+  link<Table> table_;
+};
+
+/// The items are checked where the map is used as a persistent type, with the same messages as any other field.
+template <class K, class V>
+inline constexpr bool is_persistable_by_promise<hash_map<K, V>> =
+    detail::Item<K>::require() && detail::Item<V>::require();
+
+}  // namespace perdure

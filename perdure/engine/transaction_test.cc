@@ -1,0 +1,662 @@
+#include "perdure/engine/transaction.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <numeric>
+#include <random>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+#include "tests/small_pool.h"
+
+namespace perdure {
+namespace {
+
+using testing::code_thrown_by;
+using testing::Image;
+
+constexpr Geometry kWide = {std::uint64_t{16} << 20, std::uint64_t{128} << 10, 64 << 10, 20, 16};
+constexpr int kRounds = testing::kSanitized ? 2000 : 20000;
+
+struct Accounts {
+  std::array<std::uint64_t, 64> balance;
+};
+struct Bytes {
+  std::array<std::uint8_t, 64> byte;
+};
+struct Node {
+  std::uint64_t value;
+  perdure::link<Node> next;
+};
+
+/// A pool in memory that can be restarted as if the process had been killed.
+struct TransactionTest : ::testing::Test {
+  explicit TransactionTest(const Geometry& geometry = kWide) : image(Image::formatted(geometry)) {}
+  /// The state that a kill at this moment would leave.
+  Pool after_kill() {
+    killed = std::make_unique<Image>(image);
+    return killed->pool().value();
+  }
+  Image image;
+  std::unique_ptr<Image> killed;
+  Pool pool = image.pool(EngineKind::kMnemosyne, 12).value();
+};
+
+/// Two threads that take turns.
+class Turns {
+ public:
+  void wait_for(int turn) {
+    while (turn_.load() < turn) std::this_thread::yield();
+  }
+  void next() { ++turn_; }
+
+ private:
+  std::atomic<int> turn_{0};
+};
+
+// ---- one transaction ---------------------------------------------------------------------------------------------
+
+TEST_F(TransactionTest, CommittedIsThereAfterAKillAndUncommittedIsNot) {
+  auto* words = pool.root<Accounts>("accounts");
+  pool.atomically([&](Tx& tx) { tx.store(words->balance[1], 11); });
+  pool.atomically([&](Tx& tx) {
+    tx.store(words->balance[2], 22);
+    Pool recovered = after_kill();
+    const auto* found = recovered.find_root<Accounts>("accounts");
+    EXPECT_EQ(found->balance[1], 11u);
+    EXPECT_EQ(found->balance[2], 0u);
+  });
+  Pool recovered = after_kill();
+  EXPECT_EQ(recovered.find_root<Accounts>("accounts")->balance[2], 22u);
+}
+
+TEST_F(TransactionTest, ReadsItsOwnWritesOfEverySize) {
+  auto* bytes = pool.root<Bytes>("bytes");
+  pool.atomically([&](Tx& tx) {
+    tx.store(*reinterpret_cast<std::uint64_t*>(bytes->byte.data()), 0x1122334455667788u);
+    EXPECT_EQ(tx.load(bytes->byte[0]), 0x88);
+    EXPECT_EQ(tx.load(*reinterpret_cast<std::uint16_t*>(bytes->byte.data() + 2)), 0x5566);
+    tx.store(*reinterpret_cast<std::uint32_t*>(bytes->byte.data() + 4), 0xaabbccddu);
+    tx.store(bytes->byte[5], 0xee);
+    EXPECT_EQ(tx.load(*reinterpret_cast<std::uint64_t*>(bytes->byte.data())), 0xaabbeedd55667788u);
+  });
+  EXPECT_EQ(*reinterpret_cast<std::uint64_t*>(bytes->byte.data()), 0xaabbeedd55667788u);
+}
+
+TEST_F(TransactionTest, UnalignedReadsAndWritesOfAnyLengthMatchMemcpy) {
+  struct Area {
+    std::array<std::uint8_t, 512> byte;
+  };
+  auto* area = pool.root<Area>("area");
+  std::vector<std::uint8_t> model(512);
+  std::mt19937_64 random(21);
+  for (int round = 0; round < 3000; ++round) {
+    const bool keep = random() % 4 != 0;
+    std::vector<std::uint8_t> now = model;
+    try {
+      pool.atomically([&](Tx& tx) {
+        for (int i = 0; i < 4; ++i) {
+          const std::size_t at = random() % 512;
+          const std::size_t length = random() % (513 - at);
+          std::vector<std::uint8_t> data(length);
+          for (auto& byte : data) byte = static_cast<std::uint8_t>(random());
+          tx.write(area->byte.data() + at, data.data(), length);
+          std::copy(data.begin(), data.end(), now.begin() + static_cast<std::ptrdiff_t>(at));
+          const std::size_t from = random() % 512;
+          std::vector<std::uint8_t> got(random() % (513 - from));
+          tx.read(got.data(), area->byte.data() + from, got.size());
+          ASSERT_TRUE(std::equal(got.begin(), got.end(), now.begin() + static_cast<std::ptrdiff_t>(from)));
+        }
+        if (!keep) throw std::runtime_error("no");
+      });
+      model = now;
+    } catch (const std::runtime_error&) {
+    }
+    ASSERT_TRUE(std::equal(model.begin(), model.end(), area->byte.begin()));
+  }
+  Pool recovered = after_kill();
+  EXPECT_TRUE(std::equal(model.begin(), model.end(), recovered.find_root<Area>("area")->byte.begin()));
+}
+
+TEST_F(TransactionTest, AUserExceptionRollsBackAndIsRethrown) {
+  auto* words = pool.root<Accounts>("accounts");
+  EXPECT_THROW(pool.atomically([&](Tx& tx) {
+    tx.store(words->balance[0], 1);
+    tx.free(tx.allocate(100));
+    tx.allocate(100);
+    throw std::runtime_error("user");
+  }),
+               std::runtime_error);
+  EXPECT_EQ(words->balance[0], 0u);
+  pool.atomically([&](Tx& tx) { EXPECT_EQ(tx.load(words->balance[0]), 0u); });  // no lock is left behind
+}
+
+TEST_F(TransactionTest, ReturnsWhatTheBodyReturns) {
+  auto* words = pool.root<Accounts>("accounts");
+  EXPECT_EQ(pool.atomically([&](Tx& tx) {
+    tx.store(words->balance[0], 7);
+    return std::string("seven");
+  }),
+            "seven");
+  EXPECT_EQ(pool.read_only([&](Tx& tx) { return tx.load(words->balance[0]); }), 7u);
+}
+
+TEST_F(TransactionTest, NestingIsFlat) {
+  auto* words = pool.root<Accounts>("accounts");
+  EXPECT_THROW(pool.atomically([&](Tx& tx) {
+    pool.atomically([&](Tx& inner) {
+      EXPECT_EQ(&inner, &tx);
+      inner.store(words->balance[0], 1);
+    });
+    EXPECT_EQ(tx.load(words->balance[0]), 1u);
+    throw std::runtime_error("outer");
+  }),
+               std::runtime_error);
+  EXPECT_EQ(words->balance[0], 0u) << "the inner call is part of the outer transaction";
+}
+
+TEST_F(TransactionTest, AReadOnlyTransactionRefusesStoresAllocationsAndFrees) {
+  auto* words = pool.root<Accounts>("accounts");
+  void* object = pool.atomically([](Tx& tx) { return tx.allocate(10); });
+  const auto refused = [&](auto body) { return code_thrown_by([&] { pool.read_only(body); }); };
+  EXPECT_EQ(refused([&](Tx& tx) { tx.store(words->balance[0], 1); }), "misuse");
+  EXPECT_EQ(refused([&](Tx& tx) { tx.write(words, "x", 1); }), "misuse");
+  EXPECT_EQ(refused([&](Tx& tx) { tx.allocate(10); }), "misuse");
+  EXPECT_EQ(refused([&](Tx& tx) { tx.free(object); }), "misuse");
+  EXPECT_EQ(refused([&](Tx&) { pool.atomically([&](Tx& tx) { tx.store(words->balance[0], 1); }); }), "misuse");
+  EXPECT_EQ(words->balance[0], 0u);
+}
+
+TEST_F(TransactionTest, AStoreOutsideThePoolIsRefused) {
+  std::uint64_t on_the_stack = 5;
+  EXPECT_EQ(code_thrown_by([&] { pool.atomically([&](Tx& tx) { tx.store(on_the_stack, 6); }); }), "misuse");
+  EXPECT_EQ(on_the_stack, 5u);
+  EXPECT_EQ(code_thrown_by([&] { (void)after_kill(); }), "nothing") << "the pool stays readable";
+}
+
+TEST_F(TransactionTest, AReadOnlyTransactionCostsNothing) {
+  Image other = Image::formatted(kWide);
+  DomainCounters counters;
+  Pool counted = Pool::adopt(other.region().value(), [&](const EngineParts& parts) {
+                   return make_engine(EngineKind::kMnemosyne, parts, Counted<Dram>(counters));
+                 }).value();
+  auto* words = counted.root<Accounts>("accounts");
+  const DomainCounts before = counters.total();
+  counted.read_only([&](Tx& tx) { return tx.load(words->balance[3]); });
+  counted.atomically([&](Tx& tx) { return tx.load(words->balance[3]); });
+  const DomainCounts reads = counters.total() - before;
+  EXPECT_EQ(reads.fences + reads.flushes + reads.stores + reads.written_words, 0u);
+  counted.atomically([&](Tx& tx) { tx.store(words->balance[3], 1); });
+  EXPECT_EQ((counters.total() - before).fences, 1u) << "one fence makes an update durable";
+}
+
+// ---- memory ------------------------------------------------------------------------------------------------------
+
+TEST_F(TransactionTest, WhatAnAbortedTransactionAllocatedIsNotLeaked) {
+  auto* words = pool.root<Accounts>("accounts");
+  const Heap::Usage before = pool.core().heap().usage();
+  for (int i = 0; i < 100; ++i) {
+    EXPECT_THROW(pool.atomically([&](Tx& tx) {
+      for (const std::size_t bytes : {10u, 5000u, 20000u, 200000u}) tx.allocate(bytes);
+      tx.store(words->balance[0], 1);
+      throw std::runtime_error("user");
+    }),
+                 std::runtime_error);
+  }
+  EXPECT_EQ(pool.core().heap().usage().objects, before.objects);
+  EXPECT_EQ(pool.core().heap().usage().object_bytes, before.object_bytes);
+  Pool recovered = after_kill();
+  EXPECT_EQ(recovered.core().heap().usage().objects, before.objects);
+}
+
+TEST_F(TransactionTest, FreeTakesEffectWithTheCommitOnly) {
+  void* object = pool.atomically([](Tx& tx) { return tx.allocate(100); });
+  const std::uint64_t objects = pool.core().heap().usage().objects;
+  EXPECT_THROW(pool.atomically([&](Tx& tx) {
+    tx.free(object);
+    throw std::runtime_error("user");
+  }),
+               std::runtime_error);
+  EXPECT_EQ(pool.core().heap().usage().objects, objects);
+  pool.atomically([&](Tx& tx) {
+    tx.free(object);
+    EXPECT_NE(tx.allocate(100), object) << "its space is not reused before the commit";
+  });
+  EXPECT_EQ(code_thrown_by([&] { pool.atomically([&](Tx& tx) { tx.free(object); }); }), "misuse");
+}
+
+TEST_F(TransactionTest, DoubleAndForeignFreesAreRefusedAndRolledBack) {
+  auto* words = pool.root<Accounts>("accounts");
+  void* object = pool.atomically([](Tx& tx) { return tx.allocate(100); });
+  std::uint64_t on_the_stack = 0;
+  const auto refused = [&](auto body) {
+    return code_thrown_by([&] {
+      pool.atomically([&](Tx& tx) {
+        tx.store(words->balance[0], 1);
+        body(tx);
+      });
+    });
+  };
+  EXPECT_EQ(refused([&](Tx& tx) {
+    tx.free(object);
+    tx.free(object);
+  }),
+            "misuse");
+  EXPECT_EQ(refused([&](Tx& tx) {
+    void* fresh = tx.allocate(10);
+    tx.free(fresh);
+    tx.free(fresh);
+  }),
+            "misuse");
+  EXPECT_EQ(refused([&](Tx& tx) { tx.free(static_cast<char*>(object) + 16); }), "misuse");
+  EXPECT_EQ(refused([&](Tx& tx) { tx.free(&on_the_stack); }), "misuse");
+  EXPECT_EQ(words->balance[0], 0u);
+  EXPECT_EQ(refused([&](Tx& tx) { tx.free(nullptr); }), "nothing");
+  EXPECT_EQ(refused([&](Tx& tx) { tx.free(object); }), "nothing");
+}
+
+TEST_F(TransactionTest, AFullPoolRollsBackAndGoesOn) {
+  Image small = Image::formatted();
+  Pool full = small.pool().value();
+  auto* words = full.root<Accounts>("accounts");
+  const std::uint64_t objects = full.core().heap().usage().objects;
+  EXPECT_EQ(code_thrown_by([&] {
+              full.atomically([&](Tx& tx) {
+                tx.store(words->balance[0], 1);
+                for (;;) tx.allocate(3000);
+              });
+            }),
+            "no-space");
+  EXPECT_EQ(words->balance[0], 0u);
+  EXPECT_EQ(full.core().heap().usage().objects, objects);
+  full.atomically([&](Tx& tx) {
+    tx.allocate(3000);
+    tx.store(words->balance[0], 2);
+  });
+}
+
+TEST_F(TransactionTest, ManyAllocationsAndFreesInOneTransactionTakeLinearTime) {
+  const auto seconds = [&](std::size_t count) {
+    std::vector<void*> objects(count);
+    const auto start = std::chrono::steady_clock::now();
+    pool.atomically([&](Tx& tx) {
+      for (void*& object : objects) object = tx.allocate(32);
+    });
+    pool.atomically([&](Tx& tx) {
+      for (void* object : objects) tx.free(object);
+    });
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  };
+  seconds(1000);
+  const double few = seconds(5000);
+  const double many = seconds(40000);
+  EXPECT_LT(many, 8 * few * 6) << "eight times the objects";
+}
+
+// ---- large -------------------------------------------------------------------------------------------------------
+
+TEST_F(TransactionTest, TransactionsLargerThanTheLogCommitAndSurviveAKill) {
+  struct Large {
+    std::array<std::uint64_t, 40000> word;
+  };
+  auto* large = pool.root<Large>("large");
+  for (const std::uint64_t words : {std::uint64_t{2000}, std::uint64_t{4000}, std::uint64_t{4100}, std::uint64_t{8200},
+                                    std::uint64_t{40000}}) {
+    pool.atomically([&](Tx& tx) {
+      for (std::uint64_t i = 0; i < words; ++i) tx.store(large->word[i], words * 1000 + i);
+    });
+    pool.atomically([&](Tx& tx) { tx.store(large->word[0], words); });
+    Pool recovered = after_kill();
+    const auto* found = recovered.find_root<Large>("large");
+    EXPECT_EQ(found->word[0], words);
+    for (std::uint64_t i = 1; i < words; ++i) ASSERT_EQ(found->word[i], words * 1000 + i);
+    EXPECT_EQ(recovered.core().heap().usage().objects, pool.core().heap().usage().objects);
+  }
+}
+
+TEST_F(TransactionTest, ScatteredLargeTransactionsSurviveAKill) {
+  struct Large {
+    std::array<std::uint64_t, 40000> word;
+  };
+  auto* large = pool.root<Large>("large");
+  std::mt19937_64 random(22);
+  std::vector<std::uint64_t> model(40000);
+  for (int round = 0; round < 20; ++round) {
+    pool.atomically([&](Tx& tx) {
+      for (int i = 0; i < 3000; ++i) {
+        const std::size_t at = random() % model.size();
+        model[at] = random();
+        tx.store(large->word[at], model[at]);
+      }
+      tx.allocate(100);
+    });
+    Pool recovered = after_kill();
+    const auto* found = recovered.find_root<Large>("large");
+    ASSERT_TRUE(std::equal(model.begin(), model.end(), found->word.begin()));
+    ASSERT_EQ(recovered.core().heap().usage().objects, static_cast<std::uint64_t>(round) + 2);
+  }
+}
+
+TEST_F(TransactionTest, ThousandsOfCommitsWrapTheLogManyTimes) {
+  Image small = Image::formatted();
+  Pool pool_of_small = small.pool().value();
+  auto* words = pool_of_small.root<Accounts>("accounts");
+  std::mt19937_64 random(23);
+  std::vector<std::uint64_t> model(64);
+  for (int i = 0; i < 5000; ++i) {
+    pool_of_small.atomically([&](Tx& tx) {
+      for (std::uint64_t writes = 1 + random() % 20; writes > 0; --writes) {
+        const std::size_t at = random() % 64;
+        tx.store(words->balance[at], model[at] = random());
+      }
+    });
+    if (i % 50 != 0) continue;
+    Image copy = small;
+    Pool recovered = copy.pool().value();
+    ASSERT_TRUE(std::equal(model.begin(), model.end(), recovered.find_root<Accounts>("accounts")->balance.begin())) << i;
+  }
+}
+
+// A segment of 4 MiB has 512 class words: formatting it is a record larger than the smallest ring.
+TEST_F(TransactionTest, AnyAllowedGeometryCanGrow) {
+  for (const std::uint64_t segment_bytes : {kMinSegmentBytes, std::uint64_t{4} << 20, kMaxSegmentBytes}) {
+    SCOPED_TRACE(segment_bytes);
+    Image geometry = Image::formatted({4 * segment_bytes, segment_bytes, kPageBytes, 2, 4});
+    Pool grown = geometry.pool().value();
+    auto* words = grown.root<Accounts>("accounts");
+    for (std::uint64_t i = 0; i < 2000; ++i) {
+      grown.atomically([&](Tx& tx) { tx.store(words->balance[i % 64], i); });
+    }
+    Image copy = geometry;
+    auto recovered = copy.pool();
+    ASSERT_TRUE(recovered.ok()) << recovered.error().message;
+    const auto* found = recovered->find_root<Accounts>("accounts");
+    ASSERT_NE(found, nullptr);
+    EXPECT_EQ(found->balance[1999 % 64], 1999u);
+  }
+}
+
+// ---- isolation ---------------------------------------------------------------------------------------------------
+
+TEST_F(TransactionTest, NoReaderEverSeesABrokenTotalNotEvenInsideAnAttemptThatFails) {
+  auto* accounts = pool.root<Accounts>("accounts");
+  constexpr std::uint64_t kEach = 1000;
+  pool.atomically([&](Tx& tx) {
+    for (auto& balance : accounts->balance) tx.store(balance, kEach);
+  });
+  std::atomic<bool> stop{false};
+  std::atomic<std::uint64_t> broken{0};
+  std::atomic<std::uint64_t> sums{0};
+  const auto sum = [&](Tx& tx) {
+    std::uint64_t total = 0;
+    for (const auto& balance : accounts->balance) total += tx.load(balance);
+    ++sums;
+    if (total != 64 * kEach) ++broken;  // before the commit: a doomed attempt counts as well
+    return total;
+  };
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 2; ++t) {
+    threads.emplace_back([&, t] {
+      std::mt19937_64 random(static_cast<std::uint64_t>(t));
+      for (int i = 0; i < kRounds; ++i) {
+        pool.atomically([&](Tx& tx) {
+          auto& from = accounts->balance[random() % 64];
+          auto& to = accounts->balance[random() % 64];
+          const std::uint64_t amount = random() % 10;
+          if (tx.load(from) < amount) return;
+          tx.store(from, tx.load(from) - amount);
+          tx.store(to, tx.load(to) + amount);
+        });
+      }
+    });
+  }
+  std::vector<std::thread> readers;
+  readers.emplace_back([&] {
+    while (!stop) pool.read_only(sum);
+  });
+  readers.emplace_back([&] {
+    while (!stop) pool.atomically(sum);
+  });
+  for (std::thread& thread : threads) thread.join();
+  stop = true;
+  for (std::thread& thread : readers) thread.join();
+  EXPECT_EQ(broken, 0u) << "of " << sums;
+  EXPECT_GT(sums, 0u);
+  Pool recovered = after_kill();
+  const auto* found = recovered.find_root<Accounts>("accounts");
+  EXPECT_EQ(std::accumulate(found->balance.begin(), found->balance.end(), std::uint64_t{0}), 64 * kEach);
+}
+
+TEST_F(TransactionTest, NoUpdateIsLostUnderOversubscription) {
+  auto* accounts = pool.root<Accounts>("accounts");
+  constexpr int kThreads = 16;
+  const int rounds = kRounds / 10;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < rounds; ++i) {
+        pool.atomically([&](Tx& tx) { tx.store(accounts->balance[0], tx.load(accounts->balance[0]) + 1); });
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(accounts->balance[0], static_cast<std::uint64_t>(kThreads) * static_cast<std::uint64_t>(rounds));
+  Pool recovered = after_kill();
+  EXPECT_EQ(recovered.find_root<Accounts>("accounts")->balance[0], accounts->balance[0]);
+}
+
+TEST_F(TransactionTest, WriteSkewIsPrevented) {
+  auto* accounts = pool.root<Accounts>("accounts");
+  auto& a = accounts->balance[0];
+  auto& b = accounts->balance[32];  // another line
+  for (int round = 0; round < 200; ++round) {
+    pool.atomically([&](Tx& tx) {
+      tx.store(a, 1);
+      tx.store(b, 1);
+    });
+    Turns turns;
+    const auto withdraw = [&](std::uint64_t& mine) {
+      int attempt = 0;
+      pool.atomically([&](Tx& tx) {
+        const std::uint64_t sum = tx.load(a) + tx.load(b);
+        if (attempt++ == 0) {  // both have read before either writes
+          turns.next();
+          turns.wait_for(2);
+        }
+        if (sum == 2) tx.store(mine, 0);
+      });
+    };
+    std::thread other([&] { withdraw(b); });
+    withdraw(a);
+    other.join();
+    ASSERT_EQ(a + b, 1u) << "both saw the other's money";
+  }
+}
+
+TEST_F(TransactionTest, NeighbouringBytesOfOneWordDoNotOverwriteEachOther) {
+  auto* bytes = pool.root<Bytes>("bytes");
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 8; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < kRounds / 10; ++i) {
+        pool.atomically([&](Tx& tx) { tx.store(bytes->byte[static_cast<std::size_t>(t)], static_cast<std::uint8_t>(tx.load(bytes->byte[static_cast<std::size_t>(t)]) + 1)); });
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (int t = 0; t < 8; ++t) EXPECT_EQ(bytes->byte[static_cast<std::size_t>(t)], static_cast<std::uint8_t>(kRounds / 10)) << t;
+}
+
+TEST_F(TransactionTest, SwallowingAConflictDoesNotCommit) {
+  auto* accounts = pool.root<Accounts>("accounts");
+  for (const bool rethrow_as_other : {false, true}) {
+    Turns turns;
+    int attempts = 0;
+    std::thread other([&] {
+      turns.wait_for(1);
+      pool.atomically([&](Tx& tx) { tx.store(accounts->balance[0], tx.load(accounts->balance[0]) + 100); });
+      turns.next();
+    });
+    pool.atomically([&](Tx& tx) {
+      const std::uint64_t seen = tx.load(accounts->balance[0]);
+      if (++attempts == 1) {
+        turns.next();
+        turns.wait_for(2);
+      }
+      try {
+        tx.store(accounts->balance[0], seen + 1);  // conflicts in the first attempt
+      } catch (...) {                              // as careless user code does
+        if (rethrow_as_other) throw std::runtime_error("turned into something else");
+      }
+      tx.store(accounts->balance[32], tx.load(accounts->balance[32]) + 1);
+    });
+    other.join();
+    EXPECT_EQ(attempts, 2);
+  }
+  EXPECT_EQ(accounts->balance[0], 202u);
+  EXPECT_EQ(accounts->balance[32], 2u) << "the failed attempts left nothing";
+}
+
+// A conflict must never surface as the error that a stale view of the heap suggests.
+TEST_F(TransactionTest, FreeingWhatAnotherTransactionJustFreedIsAConflictNotADoubleFree) {
+  auto* head = pool.root<perdure::link<Node>>("head");
+  for (const std::size_t bytes : {sizeof(Node), std::size_t{20000}, std::size_t{200000}}) {
+    pool.atomically([&](Tx& tx) {
+      auto* node = static_cast<Node*>(tx.allocate(bytes));
+      tx.store(head->offset, tx.link_to(node).offset);
+    });
+    Turns turns;
+    std::thread other([&] {
+      turns.wait_for(1);
+      pool.atomically([&](Tx& tx) {
+        tx.free(tx.at(perdure::link<Node>{tx.load(head->offset)}));
+        tx.store(head->offset, 0);
+      });
+      turns.next();
+    });
+    int attempts = 0;
+    const std::string thrown = code_thrown_by([&] {
+      pool.atomically([&](Tx& tx) {
+        const perdure::link<Node> node{tx.load(head->offset)};
+        if (++attempts == 1) {
+          turns.next();
+          turns.wait_for(2);
+        }
+        if (!node) return;
+        (void)tx.usable_bytes(tx.at(node));
+        tx.free(tx.at(node));
+        tx.store(head->offset, 0);
+      });
+    });
+    other.join();
+    EXPECT_EQ(thrown, "nothing") << bytes;
+  }
+}
+
+// A reader that still holds a pointer to what was freed must not see what the engine itself puts there.
+TEST_F(TransactionTest, AStalePointerNeverShowsTheEnginesOwnWrites) {
+  struct Large {
+    std::array<std::uint64_t, 4000> word;
+  };
+  Image small = Image::formatted({std::uint64_t{8} << 20, std::uint64_t{128} << 10, kPageBytes, 3, 8});
+  Pool on_small = small.pool(EngineKind::kMnemosyne, 16).value();
+  auto* head = on_small.root<perdure::link<Node>>("head");
+  auto* large = on_small.root<Large>("large");
+  int seen = 0;
+  for (std::size_t bytes = 2000; bytes <= 70000; bytes += 500) {
+    on_small.atomically([&](Tx& tx) {
+      auto* node = static_cast<std::uint64_t*>(tx.allocate(bytes));
+      for (std::size_t i = 0; i < bytes / 8; ++i) tx.store(node[i], 77);
+      tx.store(head->offset, tx.link_to(node).offset);
+    });
+    Turns turns;
+    std::thread other([&] {
+      turns.wait_for(1);
+      on_small.atomically([&](Tx& tx) {
+        tx.free(tx.at(*head));
+        tx.store(head->offset, 0);
+      });
+      on_small.atomically([&](Tx& tx) {  // spills about as much as was freed
+        for (std::size_t i = 0; i < std::min<std::size_t>(bytes / 8 - 2, 4000); ++i) tx.store(large->word[i], i);
+      });
+      turns.next();
+    });
+    int attempts = 0;
+    on_small.atomically([&](Tx& tx) {
+      const perdure::link<std::uint64_t> node{tx.load(head->offset)};
+      if (++attempts == 1) {
+        turns.next();
+        turns.wait_for(2);
+      }
+      if (!node) return;
+      for (std::size_t i = 0; i < bytes / 8; ++i) seen += tx.load(tx.at(node)[i]) == 77 ? 0 : 1;
+    });
+    other.join();
+  }
+  EXPECT_EQ(seen, 0);
+}
+
+TEST_F(TransactionTest, AListIsPushedAndPoppedByManyThreadsWithoutLossOrLeak) {
+  auto* head = pool.root<perdure::link<Node>>("head");
+  const std::uint64_t objects = pool.core().heap().usage().objects;
+  std::atomic<std::uint64_t> pushed{0};
+  std::atomic<std::uint64_t> popped{0};
+  std::atomic<int> failed{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 6; ++t) {
+    threads.emplace_back([&, t] {
+      std::mt19937_64 random(static_cast<std::uint64_t>(t));
+      for (int i = 0; i < kRounds / 4; ++i) {
+        try {
+          if (random() % 2 == 0) {
+            const std::uint64_t value = random() % 1000;
+            pool.atomically([&](Tx& tx) {
+              auto* node = static_cast<Node*>(tx.allocate(sizeof(Node)));
+              tx.store(node->value, value);
+              tx.store(node->next.offset, tx.load(head->offset));
+              tx.store(head->offset, tx.link_to(node).offset);
+            });
+            pushed += value;
+          } else {
+            popped += pool.atomically([&](Tx& tx) -> std::uint64_t {
+              const perdure::link<Node> first{tx.load(head->offset)};
+              if (!first) return 0;
+              Node* node = tx.at(first);
+              const std::uint64_t value = tx.load(node->value);
+              const std::uint64_t next = tx.load(node->next.offset);
+              tx.free(node);
+              tx.store(head->offset, next);
+              return value;
+            });
+          }
+        } catch (const Exception&) {
+          ++failed;
+        }
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(failed, 0);
+  Pool recovered = after_kill();
+  for (Pool* of : {&pool, &recovered}) {
+    std::uint64_t left = 0;
+    std::uint64_t nodes = 0;
+    of->read_only([&](Tx& tx) {
+      left = nodes = 0;
+      const auto* root = of->find_root<perdure::link<Node>>("head");
+      for (perdure::link<Node> at{tx.load(root->offset)}; at; at.offset = tx.load(tx.at(at)->next.offset)) {
+        left += tx.load(tx.at(at)->value);
+        ++nodes;
+      }
+    });
+    EXPECT_EQ(popped + left, pushed.load());
+    EXPECT_EQ(of->core().heap().usage().objects, objects + nodes) << "nothing leaked, nothing lost";
+  }
+}
+
+}  // namespace
+}  // namespace perdure

@@ -1,0 +1,244 @@
+#include "perdure/log/log_area.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "tests/small_pool.h"
+
+namespace perdure {
+namespace {
+
+using testing::Image;
+
+struct LogAreaTest : ::testing::Test {
+  /// Appends a record to log `slot` as a committing thread would.
+  void append(std::size_t slot, std::uint64_t stamp, const std::vector<MaskedWrite>& writes) {
+    std::vector<Word> words(1, 0);
+    record::encode_entries(writes, words);
+    append_words(slot, stamp, std::move(words));
+  }
+  void append_words(std::size_t slot, std::uint64_t stamp, std::vector<Word> words) {
+    words[0] = record::header(stamp, {words.data() + 1, words.size() - 1});
+    logs->slot(slot).log.append(domain, words);
+    ASSERT_TRUE(logs->slot(slot).log.make_durable(domain));
+  }
+  /// The process dies; the next one finds the image.
+  void restart() {
+    region = image.region().value();
+    logs = std::make_unique<LogArea>(*region);
+    logs->open().value();
+  }
+  Code recovery_error() {
+    restart();
+    auto report = logs->recover(domain);
+    EXPECT_FALSE(report.ok());
+    return report.ok() ? Code::kIo : report.error().code;
+  }
+  Offset heap(std::uint64_t index = 0) const { return region->superblock().heap_offset + index * kWordBytes; }
+
+  Image image = Image::formatted();
+  std::unique_ptr<Region> region = image.region().value();
+  std::unique_ptr<LogArea> logs = [this] {
+    auto made = std::make_unique<LogArea>(*region);
+    made->open().value();
+    return made;
+  }();
+  Dram domain;
+};
+
+TEST_F(LogAreaTest, AnEmptyPoolHasNothingToReplay) {
+  const RecoveryReport report = logs->recover(domain).value();
+  EXPECT_EQ(report.records_replayed, 0u);
+  EXPECT_EQ(report.logs_erased, 0u);
+  EXPECT_EQ(report.last_stamp, 0u);
+}
+
+TEST_F(LogAreaTest, LogsAreMergedByStamp) {
+  append(0, 2, {{heap(), 2, kWholeWord}});
+  append(1, 1, {{heap(), 1, kWholeWord}, {heap(1), 1, kWholeWord}});
+  append(1, 4, {{heap(2), 4, kWholeWord}});
+  append(0, 3, {{heap(2), 3, kWholeWord}});
+  restart();
+  const RecoveryReport report = logs->recover(domain).value();
+  EXPECT_EQ(report.records_replayed, 4u);
+  EXPECT_EQ(report.last_stamp, 4u);
+  EXPECT_EQ(image.word(heap()), 2u);
+  EXPECT_EQ(image.word(heap(1)), 1u);
+  EXPECT_EQ(image.word(heap(2)), 4u);
+}
+
+TEST_F(LogAreaTest, MaskedWritesTouchTheirBitsOnly) {
+  image.word(heap()) = 0xff00ff00;
+  append(0, 1, {{heap(), 0x00ab0000, 0x00ff0000}});
+  restart();
+  logs->recover(domain).value();
+  EXPECT_EQ(image.word(heap()), 0xffabff00u);
+}
+
+TEST_F(LogAreaTest, WhatIsRetiredIsNotReplayed) {
+  append(0, 1, {{heap(), 1, kWholeWord}});
+  ASSERT_TRUE(logs->retire(domain, 1));
+  append(1, 2, {{heap(1), 2, kWholeWord}});
+  restart();
+  const RecoveryReport report = logs->recover(domain).value();
+  EXPECT_EQ(report.records_replayed, 1u);
+  EXPECT_EQ(image.word(heap()), 0u);
+  EXPECT_EQ(image.word(heap(1)), 2u);
+}
+
+TEST_F(LogAreaTest, RecoveringTwiceChangesNothing) {
+  append(0, 7, {{heap(), 1, kWholeWord}});
+  restart();
+  EXPECT_EQ(logs->recover(domain).value().records_replayed, 1u);
+  image.word(heap()) = 5;  // what a later transaction wrote
+  restart();
+  const RecoveryReport second = logs->recover(domain).value();
+  EXPECT_EQ(second.records_replayed, 0u);
+  EXPECT_EQ(second.last_stamp, 7u) << "stamps go on where they were";
+  EXPECT_EQ(image.word(heap()), 5u);
+}
+
+TEST_F(LogAreaTest, TruncationEmptiesAllLogs) {
+  append(0, 1, {{heap(), 1, kWholeWord}});
+  append(1, 2, {{heap(1), 1, kWholeWord}});
+  ASSERT_TRUE(logs->truncate(domain, 2, Site::kHomeBulk));
+  restart();
+  const RecoveryReport report = logs->recover(domain).value();
+  EXPECT_EQ(report.records_replayed, 0u);
+  EXPECT_EQ(report.last_stamp, 2u);
+}
+
+// A power cut may keep any words of the first append that a ring ever saw. Whatever it kept, the next record must not
+// be followed by them.
+TEST_F(LogAreaTest, TheRemainsOfATornFirstAppendNeverJoinALaterRecord) {
+  std::vector<MaskedWrite> writes;
+  // All ones: whatever is left of them reads as the end of an entry.
+  for (std::uint64_t i = 0; i < 11; ++i) writes.push_back({heap(i), ~Word{0}, kWholeWord});
+  append(0, 1, writes);
+  const Ring ring = logs->slot(0).log.ring();
+  const std::uint64_t count = logs->slot(0).log.tail();
+  const std::vector<Word> whole(ring.words, ring.words + count);
+  ASSERT_GE(count, 12u);
+  for (std::uint32_t kept = 0; kept + 1 < (1u << count); kept += 1 + kept % 3) {
+    for (std::uint64_t i = 0; i < count; ++i) ring.words[i] = (kept >> i & 1) != 0 ? whole[i] : 0;
+    image.word(region->superblock().head_offset) = seal(0, kSaltHead);
+    image.word(kStateOffset + offsetof(StatePage, retired_stamp)) = seal(0, kSaltRetired);
+    restart();
+    ASSERT_EQ(logs->recover(domain).value().records_replayed, 0u);
+    append(0, 1, {{heap(), 42, kWholeWord}});
+    restart();
+    auto after = logs->recover(domain);
+    ASSERT_TRUE(after.ok()) << "kept " << kept << ": " << after.error().message;
+    ASSERT_EQ(after->records_replayed, 1u) << "kept " << kept;
+  }
+}
+
+TEST_F(LogAreaTest, ADamagedRecordIsRefusedAndNothingIsWritten) {
+  append(0, 1, {{heap(), 1, kWholeWord}});
+  append(1, 2, {{heap(1), 2, kWholeWord}, {heap(9), 3, 0xff}});
+  image.word(region->superblock().ring_offset + kPageBytes + 2 * kWordBytes) ^= 16;
+  const Image before = image;
+  EXPECT_EQ(recovery_error(), Code::kCorrupt);
+  EXPECT_TRUE(image == before);
+}
+
+TEST_F(LogAreaTest, EveryFlippedBitOfAStampIsFound) {
+  std::vector<Word> words(1, 0);
+  record::encode_entries(std::vector<MaskedWrite>{{heap(), 1, kWholeWord}}, words);
+  const std::span<const Word> entries(words.data() + 1, words.size() - 1);
+  for (const std::uint64_t stamp : {std::uint64_t{5}, std::uint64_t{0x123456789a}}) {
+    const Word header = record::header(stamp, entries);
+    int missed = 0;
+    for (int bit = 0; bit < 64; ++bit) {
+      const Word flipped = header ^ (Word{1} << bit);
+      missed += record::header(flipped & kMax48, entries) == flipped ? 1 : 0;
+    }
+    EXPECT_EQ(missed, 0) << "stamp " << stamp;
+  }
+}
+
+TEST_F(LogAreaTest, TwoRecordsWithOneStampAreRefused) {
+  append(0, 3, {{heap(), 1, kWholeWord}});
+  append(1, 3, {{heap(1), 1, kWholeWord}});
+  EXPECT_EQ(recovery_error(), Code::kCorrupt);
+}
+
+TEST_F(LogAreaTest, RecordsMayWriteDataOnly) {
+  const Superblock super = region->superblock();
+  const std::vector<Offset> forbidden = {0,
+                                         kStateOffset,
+                                         super.head_offset,
+                                         super.segment_table_offset + region->segments() * kWordBytes,
+                                         super.ring_offset,
+                                         super.heap_offset - kWordBytes,
+                                         region->grown_bytes(),
+                                         (Word{1} << 47) - kWordBytes};
+  for (const Offset offset : forbidden) {
+    image = Image::formatted();
+    restart();
+    append(0, 1, {{heap(), 1, kWholeWord}, {offset, 1, kWholeWord}});
+    const Image before = image;
+    EXPECT_EQ(recovery_error(), Code::kCorrupt) << offset;
+    EXPECT_TRUE(image == before) << offset;
+  }
+  for (const Offset offset : {super.root_offset, super.segment_table_offset, heap(), region->grown_bytes() - kWordBytes}) {
+    image = Image::formatted();
+    restart();
+    append(0, 1, {{offset, image.word(offset), kWholeWord}});
+    restart();
+    EXPECT_TRUE(logs->recover(domain).ok()) << offset;
+  }
+}
+
+TEST_F(LogAreaTest, SpilledEntriesAreReadBeforeReplayOverwritesThem) {
+  std::vector<Word> spilled;
+  record::encode_entries(std::vector<MaskedWrite>{{heap(8), 88, kWholeWord}, {heap(100), 77, kWholeWord}}, spilled);
+  for (std::size_t i = 0; i < spilled.size(); ++i) image.word(heap(100 + i)) = spilled[i];
+  append_words(0, 1, {0, record::entry_head(heap(100), 1, record::Kind::kSpill) | record::kLast, spilled.size(),
+                      crc32c(spilled.data(), spilled.size() * kWordBytes)});
+  restart();
+  EXPECT_EQ(logs->recover(domain).value().words_replayed, 2u);
+  EXPECT_EQ(image.word(heap(8)), 88u);
+  EXPECT_EQ(image.word(heap(100)), 77u);
+}
+
+TEST_F(LogAreaTest, DamagedOrForeignSpillsAreRefused) {
+  std::vector<Word> spilled;
+  record::encode_entries(std::vector<MaskedWrite>{{heap(8), 88, kWholeWord}}, spilled);
+  const Word crc = crc32c(spilled.data(), spilled.size() * kWordBytes);
+  const auto try_spill = [&](Offset at, Word count, Word check) {
+    image = Image::formatted();
+    restart();
+    for (std::size_t i = 0; i < spilled.size(); ++i) image.word(heap(100 + i)) = spilled[i];
+    append_words(0, 1, {0, record::entry_head(at, 1, record::Kind::kSpill) | record::kLast, count, check});
+    return recovery_error();
+  };
+  EXPECT_EQ(try_spill(heap(100), spilled.size(), crc ^ 1), Code::kCorrupt);
+  EXPECT_EQ(try_spill(heap(101), spilled.size(), crc), Code::kCorrupt);
+  EXPECT_EQ(try_spill(heap(100), 0, 0), Code::kCorrupt);
+  EXPECT_EQ(try_spill(heap(100), Word{1} << 61, crc), Code::kCorrupt) << "a count whose bytes overflow";
+  EXPECT_EQ(try_spill(0, spilled.size(), crc), Code::kCorrupt);
+  EXPECT_EQ(try_spill(region->grown_bytes() - kWordBytes, spilled.size(), crc), Code::kCorrupt);
+}
+
+TEST_F(LogAreaTest, EveryFlippedBitOfAHeadOrOfTheRetiredStampIsNamedWithItsByte) {
+  const Offset head = region->superblock().head_offset + kLineBytes;
+  const Offset retired = kStateOffset + offsetof(StatePage, retired_stamp);
+  for (int bit = 0; bit < 64; ++bit) {
+    image.word(head) ^= Word{1} << bit;
+    region = image.region().value();
+    auto opened = LogArea(*region).open();
+    ASSERT_FALSE(opened.ok());
+    EXPECT_EQ(opened.error().code, Code::kCorrupt);
+    EXPECT_NE(opened.error().message.find(std::to_string(head)), std::string::npos) << opened.error().message;
+    image.word(head) ^= Word{1} << bit;
+
+    image.word(retired) ^= Word{1} << bit;
+    EXPECT_EQ(recovery_error(), Code::kCorrupt);
+    image.word(retired) ^= Word{1} << bit;
+  }
+}
+
+}  // namespace
+}  // namespace perdure

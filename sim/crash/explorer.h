@@ -1,0 +1,157 @@
+// The crash explorer: proves that a structure survives power cuts, by trying them.
+//
+//   perdure::crash::Scenario s;
+//   s.name = "counter";
+//   s.step = [](Pool& pool, std::uint64_t step) {
+//     auto* count = pool.root<std::uint64_t>("count");
+//     pool.atomically([&](auto& tx) { tx.store(*count, step); });
+//   };
+//   s.check = [](Pool& pool, std::uint64_t step) -> std::optional<std::string> {
+//     const auto* count = pool.find_root<std::uint64_t>("count");
+//     if ((count == nullptr ? 0 : *count) == step) return std::nullopt;
+//     return "count is not " + std::to_string(step);
+//   };
+//   const auto report = perdure::crash::explore(s);   // report.violations must be empty
+//
+// It runs the steps once and records every store, flush and fence. Then, at each moment at which something was on its
+// way to the media, it builds the images that a power cut may leave there (see media.h), opens each as after a
+// restart, and asks: is this the state after some step that a correct structure may be in: one not older than the
+// last acknowledged and not newer than the last begun? Then the structure must go on working. The recoveries are
+// recorded and cut again, and so is the chain "the process dies, the next one recovers, then the power fails", where
+// what recovery saw was in caches only.
+//
+// Not for: bugs that need two threads at the same instant (sessions take turns), or a store that goes around the
+// pool's transactions (found, but only reported as such).
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "perdure/pool.h"
+#include "sim/crash/lab.h"
+
+namespace perdure::crash {
+
+/// A structure in a pool. Steps are numbered from 1; step 0 is the state after setup(). A step is durable when it
+/// returns, and must be defined beyond `steps` too: after a recovery the explorer goes on where the structure stands.
+struct Scenario {
+  using Visit = std::function<void(const void* object)>;
+
+  std::string name;
+  std::string claim;  // what it proves, in a sentence
+  std::uint64_t steps = 3;
+  std::function<void(Pool&)> setup;  // optional
+  std::function<void(Pool&, std::uint64_t step)> step;
+  /// Nothing if the pool holds exactly the state after `step` steps, else what is wrong. Must not modify the pool,
+  /// and must survive anything that it finds there: bound your loops.
+  std::function<std::optional<std::string>(Pool&, std::uint64_t step)> check;
+  /// Optional: visits every object that the structure owns, apart from roots. With it, each recovered heap is
+  /// audited: nothing leaked, nothing dangling, nothing owned twice.
+  std::function<void(Pool&, const Visit&)> reach;
+
+  bool memory = true;  // explore it on persistent memory
+  bool file = true;    // explore it on a file
+  /// Small, so that rings wrap and segments run out soon.
+  Geometry geometry = {.capacity_bytes = 512 << 10,
+                       .segment_bytes = kMinSegmentBytes,
+                       .ring_bytes = 4 << 10,
+                       .log_slots = 2,
+                       .root_entries = 4};
+  unsigned resume_steps = 2;  // steps made after a recovery that is cut again
+};
+
+// ---- what lies beneath a Scenario: anything that can be opened on a crash image ------------------
+
+/// One life of what is explored. Throwing perdure::Exception anywhere in it is a violation.
+class Session {
+ public:
+  virtual ~Session() = default;  // closes
+  virtual void setup() {}
+  virtual void step(std::uint64_t step) = 0;
+  virtual std::optional<std::string> check(std::uint64_t step) = 0;
+  /// Invariants that hold after every step.
+  virtual std::optional<std::string> audit() { return std::nullopt; }
+};
+
+struct Subject {
+  std::string name;
+  std::string claim;
+  std::uint64_t bytes;  // of the media
+  std::uint64_t steps;
+  unsigned resume_steps;
+  bool memory;
+  bool file;
+  /// Writes the empty format into zeroed memory and returns what a file of it would measure.
+  std::function<std::uint64_t(std::byte* base)> format;
+  /// Recovers what is in the lab's memory, all of whose stores go through lab.domain().
+  std::function<std::unique_ptr<Session>(Lab&)> open;
+};
+
+Subject subject_of(const Scenario& scenario);
+
+// ---- exploring -----------------------------------------------------------------------------------
+
+struct Options {
+  std::uint64_t seed = 1;
+  bool memory = true;
+  bool file = true;
+  /// Images of one moment are enumerated in full up to this many; beyond, `samples` of each kind: single units there,
+  /// single units missing, pairs, random subsets.
+  std::uint64_t full_limit = 4096;
+  std::uint64_t samples = 96;
+  /// The same for recoveries that are cut again.
+  std::uint64_t nested_full_limit = 64;
+  std::uint64_t nested_samples = 8;
+  /// One image in so many has its recovery cut again; 1: all.
+  std::uint64_t nest_every = 512;
+  /// 1: recoveries are not cut; 2: they are; 3: and the recoveries from that, and so on.
+  unsigned depth = 2;
+  /// Kills are tried at every moment of a cut, and at one in so many stores between; 1: at all.
+  std::uint64_t kill_every = 32;
+  std::uint64_t max_violations = 1;
+  /// A flush or fence to leave out, as a test of the test.
+  Omission omission{};
+
+  /// Everything in full, as far as 2^16 images a moment go.
+  static Options exhaustive();
+};
+
+struct Violation {
+  std::string scenario;
+  std::string model;
+  std::string what;
+  std::string replay;  // for replay(), or `perdure explore --replay`
+};
+
+struct Report {
+  std::string scenario;
+  std::string model;  // of one model, or "both"
+  std::uint64_t events = 0;
+  std::uint64_t crash_points = 0;
+  std::uint64_t exhaustive_points = 0;  // of these, enumerated in full
+  std::uint64_t images = 0;             // crash images of the first run, recovered and checked
+  std::uint64_t nested_points = 0;
+  std::uint64_t nested_images = 0;  // images left by cuts of a recovery and what followed it
+  std::uint64_t kills = 0;          // chains: killed, recovered, cut
+  double seconds = 0;
+  std::array<std::uint64_t, kSiteCount> executions{};
+  std::vector<Violation> violations;
+
+  void add(const Report& other);
+};
+
+/// Errors: none are thrown; what goes wrong is a violation.
+Report explore(const Subject& subject, Model model, const Options& options);
+Report explore(const Subject& subject, const Options& options = {});
+Report explore(const Scenario& scenario, const Options& options = {});
+
+/// Explores the one image that `text` names. Requires: the subject's name is the text's.
+/// Errors: kInvalid when the text cannot be read.
+Result<Report> replay(const Subject& subject, std::string_view text);
+/// The scenario's name in a replay text.
+std::string_view replay_name(std::string_view text);
+
+}  // namespace perdure::crash

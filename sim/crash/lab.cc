@@ -1,0 +1,123 @@
+#include "sim/crash/lab.h"
+
+#include <sys/mman.h>
+
+#include <condition_variable>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <thread>
+#include <utility>
+
+namespace perdure::crash {
+namespace {
+
+std::byte* map_zeroes(std::uint64_t bytes) {
+  void* memory =
+      ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) throw std::bad_alloc();
+  return static_cast<std::byte*>(memory);
+}
+
+class Companion {
+ public:
+  Companion() : thread_([this] { serve(); }) {}
+  ~Companion() {
+    {
+      const std::lock_guard lock(mutex_);
+      stop_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+  }
+  void run(const std::function<void()>& work) {
+    std::unique_lock lock(mutex_);
+    work_ = &work;
+    changed_.notify_all();
+    changed_.wait(lock, [&] { return work_ == nullptr; });
+    if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
+  }
+
+ private:
+  void serve() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      changed_.wait(lock, [&] { return stop_ || work_ != nullptr; });
+      if (stop_) return;
+      try {
+        (*work_)();
+      } catch (...) {
+        failure_ = std::current_exception();
+      }
+      work_ = nullptr;
+      changed_.notify_all();
+    }
+  }
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  const std::function<void()>* work_ = nullptr;
+  std::exception_ptr failure_;
+  bool stop_ = false;
+  std::thread thread_;  // last: it uses all of the above
+};
+
+thread_local std::unique_ptr<Companion> companion;
+thread_local bool companion_used = false;
+
+}  // namespace
+
+void on_second_thread(const std::function<void()>& work) {
+  if (companion == nullptr) companion = std::make_unique<Companion>();
+  companion_used = true;
+  companion->run(work);
+}
+
+Lab::Lab(Model model, std::uint64_t bytes, const Omission& omission)
+    : model_(model),
+      bytes_(bytes),
+      base_(map_zeroes(bytes)),
+      trace_(base_),
+      group_(SimDevice(trace_), base_),
+      omission_(omission) {}
+
+Lab::~Lab() {
+  begin(0);
+  companion.reset();
+  companion_used = false;
+  ::munmap(base_, bytes_);
+}
+
+void Lab::begin(std::uint64_t file_bytes) {
+  // What the last process flushed but never fenced is forgotten with it. The lists of Sync are per thread.
+  trace_.enable(false);
+  const auto drain = [this] { (void)SimDomain(model_, trace_, group_).fence(Site{}); };
+  if (model_ == Model::kFile) {
+    drain();
+    if (companion_used) companion->run(drain);
+    companion_used = false;
+  }
+  trace_.enable(true);
+  trace_.clear();
+  executions();
+  file_bytes_ = file_bytes;
+  growths_.assign(1, {0, file_bytes});
+}
+
+const std::array<std::uint64_t, kSiteCount>& Lab::executions() {
+  for (std::size_t site = 0; site < kSiteCount; ++site) executions_[site] += omission_.seen[site];
+  omission_.seen = {};
+  return executions_;
+}
+
+Result<void> Lab::extend(std::uint64_t, std::uint64_t bytes) {
+  if (bytes > bytes_) return Error{Code::kNoSpace, "the simulated device is full"};
+  if (bytes <= file_bytes_) return {};
+  file_bytes_ = bytes;
+  growths_.push_back({trace_.events().size(), bytes});
+  return {};
+}
+
+Result<void> Lab::allocate(Offset, std::uint64_t) { return {}; }
+
+}  // namespace perdure::crash

@@ -1,0 +1,123 @@
+// Lab: the memory in which sessions run, and the persistence domain that writes down what they do.
+//
+// A session is one life of a process: it opens what a power cut left, works, and closes. Everything it stores goes
+// through domain(), so that the explorer can undo it, and cut the session itself.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <functional>
+#include <vector>
+
+#include "perdure/domain/recorded.h"
+#include "perdure/domain/sync.h"
+#include "perdure/region/region.h"
+#include "sim/crash/media.h"
+
+namespace perdure::crash {
+
+/// The device under a simulated file. Unlike a whole sync, a durable write vouches for its own range only: that is
+/// all that a direct write with RWF_DSYNC promises.
+class SimDevice {
+ public:
+  explicit SimDevice(Trace& trace) : trace_(&trace) {}
+  bool write(Offset offset, const void* data, std::size_t bytes) {
+    trace_->add_sectors(offset, static_cast<const std::byte*>(data), bytes);
+    return true;
+  }
+  bool write_durable(Offset offset, const void* data, std::size_t bytes) {
+    write(offset, data, bytes);
+    trace_->add(TraceEvent::Kind::kSync, Site{}, offset, bytes);
+    return true;
+  }
+  bool sync() {
+    trace_->add(TraceEvent::Kind::kSync, Site{}, 0, 0);
+    return true;
+  }
+
+ private:
+  Trace* trace_;
+};
+
+/// The domain under test: memory that is recorded, or a file whose device is. Home stores are recorded in both, so
+/// that a session can be undone.
+class SimDomain {
+ public:
+  SimDomain(Model model, Trace& trace, SyncGroup<SimDevice>& group)
+      : model_(model), recorded_(trace), file_(group) {}
+  void store(Word* home, Word value) { recorded_.store(home, value); }
+  void merge(Word* home, Word value, Word mask) { recorded_.merge(home, value, mask); }
+  void write_through(Word* home, const Word* words, std::size_t count, Site site) {
+    if (model_ == Model::kMemory) return recorded_.write_through(home, words, count, site);
+    for (std::size_t i = 0; i < count; ++i) recorded_.store(home + i, words[i]);
+    file_.flush(home, count * kWordBytes, site);
+  }
+  void flush(const void* address, std::size_t bytes, Site site) {
+    if (model_ == Model::kMemory) return recorded_.flush(address, bytes, site);
+    file_.flush(address, bytes, site);
+  }
+  bool fence(Site site) {
+    return model_ == Model::kMemory ? recorded_.fence(site) : file_.fence(site);
+  }
+
+ private:
+  Model model_;
+  Recorded recorded_;
+  Sync<SimDevice> file_;
+};
+
+class Lab final : private Backing {
+ public:
+  using LabDomain = DropNth<SimDomain>;
+
+  /// Flushes and fences of `omission` are left out in every session.
+  Lab(Model model, std::uint64_t bytes, const Omission& omission);
+  ~Lab() override;
+  Lab(const Lab&) = delete;
+  Lab& operator=(const Lab&) = delete;
+
+  // ---- for what is explored ----
+  std::byte* base() const { return base_; }
+  std::uint64_t bytes() const { return bytes_; }
+  Model model() const { return model_; }
+  LabDomain domain() { return {omission_, SimDomain(model_, trace_, group_)}; }
+  DomainKind domain_kind() const {
+    return model_ == Model::kMemory ? DomainKind::kAdr : DomainKind::kSync;
+  }
+  /// What the file measures; grows through backing().
+  std::uint64_t file_bytes() const { return file_bytes_; }
+  Backing& backing() { return *this; }
+  Trace& trace() { return trace_; }
+
+  // ---- for the explorer ----
+  /// The file's size from `event` of the current trace on.
+  struct Growth {
+    std::size_t event;
+    std::uint64_t file_bytes;
+  };
+  /// A new process: an empty trace, over a file of `file_bytes`.
+  void begin(std::uint64_t file_bytes);
+  const std::vector<Growth>& growths() const { return growths_; }
+  /// How often each site was executed so far, in all sessions.
+  const std::array<std::uint64_t, kSiteCount>& executions();
+
+ private:
+  Result<void> extend(std::uint64_t from, std::uint64_t bytes) override;
+  Result<void> allocate(Offset offset, std::uint64_t bytes) override;
+
+  Model model_;
+  std::uint64_t bytes_;
+  std::byte* base_;
+  Trace trace_;
+  SyncGroup<SimDevice> group_;
+  Omission omission_;
+  std::uint64_t file_bytes_ = 0;
+  std::vector<Growth> growths_;
+  std::array<std::uint64_t, kSiteCount> executions_{};
+};
+
+/// Runs `work` on this thread's companion and waits for it: how a step is made in a second thread, which has a log
+/// of its own, while the trace stays in one order. Exceptions come back.
+void on_second_thread(const std::function<void()>& work);
+
+}  // namespace perdure::crash

@@ -1,0 +1,92 @@
+// A Scenario as a Subject: sessions are pools over the lab's memory.
+#include <algorithm>
+
+#include "perdure/engine/redo.h"
+#include "sim/crash/explorer.h"
+
+namespace perdure::crash {
+namespace {
+
+constexpr unsigned kLockBits = 8;
+
+class PoolSession final : public Session {
+ public:
+  PoolSession(const Scenario& scenario, Lab& lab)
+      : scenario_(&scenario),
+        pool_(Pool::adopt(Region::open_memory(lab.base(), lab.bytes(), lab.file_bytes(),
+                                              lab.domain_kind(), lab.backing())
+                              .value(),
+                          [&](const EngineParts& parts) {
+                            return make_engine(EngineKind::kMnemosyne, parts, lab.domain());
+                          },
+                          kLockBits)
+                  .value()) {}
+
+  void setup() override {
+    if (scenario_->setup) scenario_->setup(pool_);
+  }
+  void step(std::uint64_t step) override { scenario_->step(pool_, step); }
+  std::optional<std::string> check(std::uint64_t step) override {
+    return scenario_->check(pool_, step);
+  }
+
+  /// The heap's live objects must be exactly those that somebody owns.
+  std::optional<std::string> audit() override {
+    if (!scenario_->reach) return std::nullopt;
+    owned_.clear();
+    live_.clear();
+    const std::byte* base = pool_.core().world().base;
+    pool_.read_only([&](Tx& tx) {
+      for (const RootEntry& root : pool_.core().roots(tx)) owned_.push_back(root.object);
+    });
+    scenario_->reach(pool_, [&](const void* object) {
+      owned_.push_back(static_cast<Offset>(static_cast<const std::byte*>(object) - base));
+    });
+    pool_.core().heap().for_each_object(
+        [&](Offset object, std::uint64_t) { live_.push_back(object); });
+    std::sort(owned_.begin(), owned_.end());
+    const auto twice = std::adjacent_find(owned_.begin(), owned_.end());
+    if (twice != owned_.end()) return at(*twice) + " has two owners";
+    std::sort(live_.begin(), live_.end());
+    const auto [live, owned] =
+        std::mismatch(live_.begin(), live_.end(), owned_.begin(), owned_.end());
+    if (live == live_.end() && owned == owned_.end()) return std::nullopt;
+    if (owned == owned_.end() || (live != live_.end() && *live < *owned))
+      return at(*live) + " is leaked: allocated, but nobody owns it";
+    return at(*owned) + " is dangling: owned, but not allocated";
+  }
+
+ private:
+  static std::string at(Offset object) { return "the object at offset " + std::to_string(object); }
+
+  const Scenario* scenario_;
+  Pool pool_;
+  std::vector<Offset> owned_;
+  std::vector<Offset> live_;
+};
+
+}  // namespace
+
+Subject subject_of(const Scenario& scenario) {
+  const auto shared = std::make_shared<const Scenario>(scenario);
+  Subject subject;
+  subject.name = scenario.name;
+  subject.claim = scenario.claim;
+  subject.bytes = scenario.geometry.capacity_bytes;
+  subject.steps = scenario.steps;
+  subject.resume_steps = scenario.resume_steps;
+  subject.memory = scenario.memory;
+  subject.file = scenario.file;
+  subject.format = [shared](std::byte* base) {
+    const Geometry& geometry = shared->geometry;
+    Region::format_memory(base, geometry.capacity_bytes, {.geometry = geometry}).value();
+    Superblock super{};
+    super.geometry = geometry;
+    lay_out(super);
+    return super.heap_offset + geometry.segment_bytes;
+  };
+  subject.open = [shared](Lab& lab) { return std::make_unique<PoolSession>(*shared, lab); };
+  return subject;
+}
+
+}  // namespace perdure::crash

@@ -1,0 +1,16 @@
+#include "sim/crash/scenarios.h"
+
+#include <iterator>
+
+namespace perdure::crash {
+
+std::vector<Subject> registry() {
+  std::vector<Subject> all;
+  for (auto room : {transaction_scenarios, heap_scenarios, thread_scenarios, log_scenarios}) {
+    std::vector<Subject> subjects = room();
+    std::move(subjects.begin(), subjects.end(), std::back_inserter(all));
+  }
+  return all;
+}
+
+}  // namespace perdure::crash

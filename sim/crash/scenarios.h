@@ -1,0 +1,28 @@
+// The built-in scenarios: every persistent protocol of the house, each small enough to be cut everywhere.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sim/crash/explorer.h"
+
+namespace perdure::crash {
+
+/// All of them. Names are unique.
+std::vector<Subject> registry();
+
+/// The root that a scenario's set-up made. A cut that loses it is a violation like any other.
+template <class T>
+T& root_of(Pool& pool, std::string_view name) {
+  T* root = pool.find_root<T>(name);
+  if (root == nullptr) throw Exception(Code::kNotFound, "the root " + std::string(name) + " is gone");
+  return *root;
+}
+
+std::vector<Subject> transaction_scenarios();  // commit, abort, log laps, truncation, spilled records
+std::vector<Subject> heap_scenarios();         // allocate, free, reuse, roots, growth
+std::vector<Subject> thread_scenarios();       // logs of several threads, merged by stamp
+std::vector<Subject> log_scenarios();          // the bare logs, and perdure::Log
+
+}  // namespace perdure::crash

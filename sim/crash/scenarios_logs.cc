@@ -1,0 +1,209 @@
+#include <algorithm>
+#include <array>
+
+#include "perdure/append_log.h"
+#include "perdure/log/commit_log.h"
+#include "perdure/log/tornbit_log.h"
+#include "sim/crash/scenarios.h"
+
+namespace perdure::crash {
+namespace {
+
+// ---- a bare ring ---------------------------------------------------------------------------------
+
+constexpr Offset kHeadAt = 0;
+constexpr Offset kConsumedAt = kLineBytes;  // the last step whose record was dropped from the log
+constexpr std::uint64_t kRingWords = 48;
+constexpr Offset kRingAt = 2 * kPageBytes - 128;  // across two pages, so that a file's page may come without the other
+constexpr std::uint64_t kBytes = 3 * kPageBytes;
+
+/// Step `step` appends a record of 1 to 5 words, the first of which is the step.
+std::vector<Word> payload_of(std::uint64_t step) {
+  std::vector<Word> payload(1 + step % 5);
+  for (std::size_t i = 0; i < payload.size(); ++i) payload[i] = step + (Word{i} << 32) * 0x10001u;
+  return payload;
+}
+
+/// Recovery keeps what it read: the torn-bit log clears what a torn append left behind it, the commit-record log
+/// needs not.
+template <class D>
+void settle_log(TornbitLog& log, D& domain, std::uint64_t end) {
+  log.adopt(domain);
+  if (log.has_remains(end)) {
+    log.erase_from(domain, end);
+  } else {
+    log.continue_at(end);
+  }
+}
+
+template <class D>
+void settle_log(CommitLog& log, D& domain, std::uint64_t end) {
+  const Ring& ring = log.ring();
+  domain.flush(ring.words, ring.count * kWordBytes, Site::kAdopt);
+  domain.flush(ring.head_word, kWordBytes, Site::kAdopt);
+  log = CommitLog(ring, log.head(), end);
+}
+
+/// A log in a ring of 48 words, its head, and a word that says what was dropped: the smallest user of a log.
+template <class Log>
+class BareLog final : public Session {
+ public:
+  explicit BareLog(Lab& lab)
+      : domain_(lab.domain()),
+        consumed_(at(lab, kConsumedAt)),
+        ring_{at(lab, kRingAt), kRingWords, at(lab, kHeadAt)},
+        log_(open(ring_)) {
+    recover();
+  }
+
+  void step(std::uint64_t step) override {
+    const std::vector<Word> payload = payload_of(step);
+    if (Log::log_words(payload.size()) > log_.free_words()) empty(step - 1);
+    log_.append(domain_, payload);
+    (void)log_.make_durable(domain_);
+  }
+
+  std::optional<std::string> check(std::uint64_t step) override {
+    std::uint64_t last = load_word(consumed_);
+    auto reader = log_.reader();
+    Word first = 0;
+    while (reader.position() < log_.tail() && reader.next(first)) {
+      const std::vector<Word> expected = payload_of(first);
+      for (std::size_t i = 1; i < expected.size(); ++i) {
+        Word word = 0;
+        if (!reader.next(word) || word != expected[i])
+          return "the record of step " + std::to_string(first) + " is wrong in word " + std::to_string(i);
+      }
+      reader.end_of_append();
+      if (first > load_word(consumed_) && first != last + 1)
+        return "step " + std::to_string(first) + " follows step " + std::to_string(last);
+      last = std::max(last, first);
+    }
+    if (last == step) return std::nullopt;
+    return "the last record is of step " + std::to_string(last);
+  }
+
+ private:
+  static Word* at(Lab& lab, Offset offset) { return reinterpret_cast<Word*>(lab.base() + offset); }
+  static Log open(const Ring& ring) {
+    const auto head = unseal(load_word(ring.head_word), Log::kHeadSalt);
+    if (!head) throw Exception(Code::kCorrupt, "the head fails its check");
+    return Log(ring, *head, *head);
+  }
+
+  void recover() {
+    auto reader = log_.reader();
+    std::uint64_t end = reader.position();
+    Word word = 0;
+    while (reader.next(word)) {
+      bool whole = true;
+      for (std::size_t left = payload_of(word).size() - 1; whole && left > 0; --left) whole = reader.next(word);
+      if (!whole) break;
+      reader.end_of_append();
+      end = reader.position();
+    }
+    domain_.flush(consumed_, kWordBytes, Site::kAdopt);
+    settle_log(log_, domain_, end);
+    // Orders: what was found, and the cleared rest, before what is appended next.
+    (void)domain_.fence(Site::kEraseFence);
+  }
+
+  /// Drops all records; `last` is the step of the newest.
+  void empty(std::uint64_t last) {
+    domain_.store(consumed_, last);
+    domain_.flush(consumed_, kWordBytes, Site::kUserFlush);
+    // Orders: what was dropped before the head that drops it.
+    (void)domain_.fence(Site::kUserFence);
+    log_.truncate();
+    log_.persist_head(domain_);
+    // Orders: the head before the next lap's words.
+    (void)domain_.fence(Site::kHeadFence);
+  }
+
+  Lab::LabDomain domain_;
+  Word* consumed_;
+  Ring ring_;
+  Log log_;
+};
+
+template <class Log>
+Subject bare_log(std::string name, std::string claim) {
+  Subject subject{};
+  subject.name = std::move(name);
+  subject.claim = std::move(claim);
+  subject.bytes = kBytes;
+  subject.steps = 40;
+  subject.resume_steps = 20;
+  subject.memory = true;
+  subject.file = true;
+  subject.format = [](std::byte* base) {
+    store_word(reinterpret_cast<Word*>(base + kHeadAt), seal(0, Log::kHeadSalt));
+    return kBytes;
+  };
+  subject.open = [](Lab& lab) { return std::make_unique<BareLog<Log>>(lab); };
+  return subject;
+}
+
+// ---- perdure::Log --------------------------------------------------------------------------------
+
+/// Records of growing size in an application's log, truncated when full.
+Scenario append_log() {
+  const auto record_of = [](std::uint64_t step) {
+    return std::string(1 + step * 37 % 300, static_cast<char>('a' + step % 26)) + std::to_string(step);
+  };
+  const auto open = [](Pool& pool) { return perdure::Log::open_or_create(pool, "events", kPageBytes).value(); };
+  struct Dropped {
+    std::uint64_t steps;
+  };
+  Scenario s;
+  s.name = "append-log";
+  s.claim = "an application's own log keeps every flushed record, whole, and forgets torn ones";
+  s.steps = 40;
+  s.resume_steps = 12;
+  s.setup = [open](Pool& pool) {
+    pool.root<Dropped>("dropped");
+    open(pool);
+  };
+  s.step = [=](Pool& pool, std::uint64_t step) {
+    perdure::Log log = open(pool);
+    const std::string record = record_of(step);
+    if (!log.append(record.data(), record.size())) {
+      Dropped& dropped = root_of<Dropped>(pool, "dropped");
+      pool.atomically([&](Tx& tx) { tx.store(dropped.steps, step - 1); });
+      log.truncate();
+      if (!log.append(record.data(), record.size())) throw Exception(Code::kNoSpace, "the empty log is full");
+    }
+    log.flush();
+  };
+  s.check = [=](Pool& pool, std::uint64_t step) -> std::optional<std::string> {
+    const std::uint64_t dropped = root_of<Dropped>(pool, "dropped").steps;
+    std::uint64_t last = dropped;
+    std::optional<std::string> wrong;
+    open(pool).for_each([&](std::span<const std::byte> bytes) {
+      const std::string record(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+      if (record == record_of(last + 1)) {
+        ++last;
+        return;
+      }
+      // Between the note of what was dropped and the truncation, old records are still there.
+      bool old = false;
+      for (std::uint64_t i = 1; i <= dropped && !old; ++i) old = record == record_of(i);
+      if (!old) wrong = "a record after step " + std::to_string(last) + " is none of ours";
+    });
+    if (!wrong && last != step) wrong = "the last record is of step " + std::to_string(last);
+    return wrong;
+  };
+  return s;
+}
+
+}  // namespace
+
+std::vector<Subject> log_scenarios() {
+  return {
+      bare_log<TornbitLog>("tornbit-log", "a torn-bit log keeps every waited-for record over many laps"),
+      bare_log<CommitLog>("commit-log", "a commit-record log does the same, with two waits"),
+      subject_of(append_log()),
+  };
+}
+
+}  // namespace perdure::crash

@@ -1,0 +1,203 @@
+#include <array>
+
+#include "sim/crash/scenarios.h"
+
+namespace perdure::crash {
+namespace {
+
+using Words = std::array<std::uint64_t, 512>;
+
+/// What word `index` holds after `step` steps of a scenario in which every step writes every word.
+std::uint64_t pattern(std::uint64_t step, std::uint64_t index) {
+  return step == 0 ? 0 : step * 1000 + index;
+}
+
+/// Each step writes `count` words, `stride` words apart, in one transaction.
+Scenario cells(std::string name, std::string claim, std::uint64_t steps, std::uint64_t count,
+               std::uint64_t stride) {
+  Scenario s;
+  s.name = std::move(name);
+  s.claim = std::move(claim);
+  s.steps = steps;
+  s.setup = [](Pool& pool) { pool.root<Words>("cells"); };
+  s.step = [count, stride](Pool& pool, std::uint64_t step) {
+    Words& words = root_of<Words>(pool, "cells");
+    pool.atomically([&](Tx& tx) {
+      for (std::uint64_t i = 0; i < count; ++i) tx.store(words[i * stride], pattern(step, i));
+    });
+  };
+  s.check = [count, stride](Pool& pool, std::uint64_t step) -> std::optional<std::string> {
+    const Words& words = root_of<Words>(pool, "cells");
+    for (std::uint64_t i = 0; i < count; ++i) {
+      if (words[i * stride] == pattern(step, i)) continue;
+      return "word " + std::to_string(i) + " is " + std::to_string(words[i * stride]);
+    }
+    return std::nullopt;
+  };
+  s.reach = [](Pool&, const Scenario::Visit&) {};
+  return s;
+}
+
+Scenario laps() {
+  Scenario s = cells("laps", "records of 40 words wrap the ring and are truncated", 30, 40, 1);
+  s.resume_steps = 14;  // more than a lap of the ring after each recovery
+  return s;
+}
+
+/// Neighbours in one word, written by different steps.
+Scenario bytes() {
+  using Bytes = std::array<std::uint8_t, 16>;
+  Scenario s;
+  s.name = "bytes";
+  s.claim = "a transaction that writes bytes keeps their neighbours in the same word";
+  s.steps = 6;
+  s.step = [](Pool& pool, std::uint64_t step) {
+    Bytes& bytes = *pool.root<Bytes>("bytes");
+    pool.atomically([&](Tx& tx) {
+      tx.store(bytes[step % 16], static_cast<std::uint8_t>(step));
+      tx.store(bytes[(step + 9) % 16], static_cast<std::uint8_t>(step + 100));
+    });
+  };
+  s.check = [](Pool& pool, std::uint64_t step) -> std::optional<std::string> {
+    Bytes expected{};
+    for (std::uint64_t i = 1; i <= step; ++i) {
+      expected[i % 16] = static_cast<std::uint8_t>(i);
+      expected[(i + 9) % 16] = static_cast<std::uint8_t>(i + 100);
+    }
+    const Bytes* bytes = pool.find_root<Bytes>("bytes");
+    if ((bytes == nullptr ? Bytes{} : *bytes) == expected) return std::nullopt;
+    return "the bytes are others";
+  };
+  return s;
+}
+
+/// Every other transaction is thrown out of, after stores, an allocation and a free.
+Scenario aborts() {
+  struct Root {
+    std::uint64_t value;
+    perdure::link<std::uint64_t> object;
+  };
+  struct GiveUp {};
+  Scenario s;
+  s.name = "aborts";
+  s.claim = "a transaction left by an exception leaves nothing behind, in memory or on the media";
+  s.steps = 5;
+  s.setup = [](Pool& pool) {
+    Root& root = *pool.root<Root>("root");
+    pool.atomically([&](Tx& tx) {
+      auto* object = static_cast<std::uint64_t*>(tx.allocate(64));
+      tx.store(*object, 7);
+      tx.store(root.object, tx.link_to(object));
+    });
+  };
+  s.step = [](Pool& pool, std::uint64_t step) {
+    Root& root = root_of<Root>(pool, "root");
+    try {
+      pool.atomically([&](Tx& tx) {
+        tx.store(root.value, 999999);
+        auto* object = tx.at(tx.load(root.object));
+        tx.store(*object, 888888);
+        tx.free(object);
+        tx.store(root.object, tx.link_to(static_cast<std::uint64_t*>(tx.allocate(48))));
+        throw GiveUp{};
+      });
+    } catch (const GiveUp&) {
+    }
+    pool.atomically([&](Tx& tx) { tx.store(root.value, step); });
+  };
+  s.check = [](Pool& pool, std::uint64_t step) -> std::optional<std::string> {
+    return pool.read_only([&](Tx& tx) -> std::optional<std::string> {
+      const Root& root = root_of<Root>(pool, "root");
+      if (tx.load(root.value) != step) return "the value is " + std::to_string(tx.load(root.value));
+      if (tx.load(*tx.at(tx.load(root.object))) != 7) return std::string("the object was changed");
+      return std::nullopt;
+    });
+  };
+  s.reach = [](Pool& pool, const Scenario::Visit& visit) {
+    const Root& root = root_of<Root>(pool, "root");
+    pool.read_only([&](Tx& tx) { visit(tx.at(tx.load(root.object))); });
+  };
+  return s;
+}
+
+/// Explicit checkpoints between transactions.
+Scenario checkpoints() {
+  Scenario s = cells("checkpoints", "an explicit checkpoint between transactions changes nothing", 6,
+                     3, 9);
+  s.step = [step = s.step](Pool& pool, std::uint64_t number) {
+    step(pool, number);
+    if (number % 2 == 0) pool.checkpoint();
+  };
+  return s;
+}
+
+/// A step that is too large for the ring, between small ones.
+Scenario spilled() {
+  Scenario s = cells("spilled-record", "a transaction larger than half its ring is as atomic as a small one",
+                     4, 300, 1);
+  s.step = [large = s.step](Pool& pool, std::uint64_t step) {
+    // A small record of an earlier transaction in the ring, to be retired before the large one.
+    Words& words = root_of<Words>(pool, "cells");
+    pool.atomically([&](Tx& tx) { tx.store(words[511], step); });
+    large(pool, step);
+  };
+  return s;
+}
+
+/// One large transaction that also allocates: its own memory and the spilled record's must not collide.
+Scenario spilled_object() {
+  struct Root {
+    perdure::link<Words> object;
+  };
+  Scenario s;
+  s.name = "spilled-object";
+  s.claim = "a large object is filled and linked by one spilled transaction, and its predecessor freed";
+  s.steps = 3;
+  s.setup = [](Pool& pool) { pool.root<Root>("root"); };
+  s.step = [](Pool& pool, std::uint64_t step) {
+    Root& root = root_of<Root>(pool, "root");
+    pool.atomically([&](Tx& tx) {
+      if (const auto old = tx.load(root.object)) tx.free(tx.at(old));
+      auto* words = static_cast<Words*>(tx.allocate(sizeof(Words)));
+      for (std::uint64_t i = 0; i < words->size(); ++i) tx.store((*words)[i], pattern(step, i));
+      tx.store(root.object, tx.link_to(words));
+    });
+  };
+  s.check = [](Pool& pool, std::uint64_t step) -> std::optional<std::string> {
+    return pool.read_only([&](Tx& tx) -> std::optional<std::string> {
+      const Root& root = root_of<Root>(pool, "root");
+      const perdure::link<Words> object = tx.load(root.object);
+      if (!object) return step == 0 ? std::nullopt : std::optional<std::string>("there is no object");
+      for (std::uint64_t i = 0; i < 512; ++i) {
+        if (tx.load((*tx.at(object))[i]) != pattern(step, i)) return "word " + std::to_string(i);
+      }
+      return std::nullopt;
+    });
+  };
+  s.reach = [](Pool& pool, const Scenario::Visit& visit) {
+    pool.read_only([&](Tx& tx) {
+      const perdure::link<Words> object = tx.load(root_of<Root>(pool, "root").object);
+      if (object) visit(tx.at(object));
+    });
+  };
+  return s;
+}
+
+}  // namespace
+
+std::vector<Subject> transaction_scenarios() {
+  return {
+      subject_of(cells("word", "one word, one transaction a step", 6, 1, 1)),
+      subject_of(cells("lines", "one transaction over six lines is there whole or not at all", 4, 6, 9)),
+      subject_of(cells("run", "one transaction over neighbours in two lines", 4, 12, 1)),
+      subject_of(bytes()),
+      subject_of(aborts()),
+      subject_of(checkpoints()),
+      subject_of(laps()),
+      subject_of(cells("small-laps", "many small records fill the ring and wrap it", 140, 1, 1)),
+      subject_of(spilled()),
+      subject_of(spilled_object()),
+  };
+}
+
+}  // namespace perdure::crash

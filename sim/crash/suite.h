@@ -1,0 +1,61 @@
+// The suite: every built-in scenario, explored, and the canaries, which prove that the exploring would notice. A canary
+// is the house with one flush or fence left out; some scenario must find a violation then.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "sim/crash/explorer.h"
+
+namespace perdure::crash {
+
+struct SuiteOptions {
+  Options explore;
+  std::vector<std::string> only;  // scenario names; empty: all
+  bool canaries = true;
+  unsigned threads = 2;
+};
+
+struct CanaryResult {
+  std::string site;     // as in perdure/domain/site.h
+  std::string omitted;  // "all", or "1st" … of its executions in each life of a process
+  std::string model;
+  std::string without;  // what a power cut may then do
+  bool caught = false;
+  std::string scenario;  // that caught it
+  std::string what;      // the violation found
+  std::string replay;
+  std::string harmless;  // not empty: why no scenario can notice
+};
+
+struct SuiteReport {
+  std::vector<Report> reports;  // per scenario and model
+  Report total;
+  std::vector<CanaryResult> canaries;
+  std::vector<std::string> unused_sites;  // that no scenario executes, in any model
+  double seconds = 0;
+
+  std::size_t canaries_caught() const;
+  /// Those that must be caught.
+  std::size_t canaries_counted() const;
+  bool ok() const { return total.violations.empty() && canaries_caught() == canaries_counted(); }
+};
+
+struct Progress {
+  std::string done;  // the scenario or canary just finished
+  std::size_t finished = 0;
+  std::size_t planned = 0;
+  std::uint64_t images = 0;  // so far, nested ones included
+  double seconds = 0;
+};
+/// Called from one thread at a time.
+using ProgressCallback = std::function<void(const Progress&)>;
+
+SuiteReport run_suite(const SuiteOptions& options, const ProgressCallback& progress = {});
+
+/// Replays a text that names a built-in scenario. Errors: kNotFound, kInvalid.
+Result<Report> replay(std::string_view text);
+
+}  // namespace perdure::crash

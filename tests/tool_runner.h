@@ -1,0 +1,69 @@
+// Runs the `perdure` command (named by the environment variable PERDURE_TOOL) as a user would, in a fresh directory.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace perdure {
+
+struct ToolRun {
+  int code;  // -1 when a signal ended it
+  std::string out;
+  std::string err;
+};
+
+class ToolTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const char* tool = std::getenv("PERDURE_TOOL");
+    ASSERT_NE(tool, nullptr) << "PERDURE_TOOL must name the perdure command";
+    tool_ = tool;
+    directory_ = std::filesystem::temp_directory_path() / ("perdure-tool-test-" + std::to_string(::getpid()));
+    std::filesystem::create_directories(directory_);
+  }
+  void TearDown() override { std::filesystem::remove_all(directory_); }
+
+  std::string path(const std::string& name) const { return (directory_ / name).string(); }
+
+  static std::string quoted(const std::string& argument) {
+    std::string text = "'";
+    for (const char c : argument) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+    return text + "'";
+  }
+
+  ToolRun run(const std::vector<std::string>& arguments, const std::string& input = "") const {
+    write(path(".in"), input);
+    std::string command = quoted(tool_);
+    for (const std::string& argument : arguments) command += " " + quoted(argument);
+    command += " <" + quoted(path(".in")) + " >" + quoted(path(".out")) + " 2>" + quoted(path(".err"));
+    const int status = std::system(command.c_str());
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read(path(".out")), read(path(".err"))};
+  }
+
+  static std::string read(const std::string& file) {
+    std::ostringstream text;
+    text << std::ifstream(file, std::ios::binary).rdbuf();
+    return std::move(text).str();
+  }
+  static void write(const std::string& file, const std::string& bytes) {
+    std::ofstream(file, std::ios::binary | std::ios::trunc) << bytes;
+  }
+  static void overwrite(const std::string& file, std::uint64_t offset, const std::string& bytes) {
+    std::fstream stream(file, std::ios::binary | std::ios::in | std::ios::out);
+    stream.seekp(static_cast<std::streamoff>(offset));
+    stream << bytes;
+  }
+
+  std::string tool_;
+  std::filesystem::path directory_;
+};
+
+}  // namespace perdure

@@ -1,0 +1,36 @@
+// Real processes, really killed: the figures that the crash explorer cannot give.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/tool_runner.h"
+
+namespace perdure {
+namespace {
+
+class TortureTest : public ToolTest {
+ protected:
+  void survive(const std::string& pool, const std::string& kills) {
+    const ToolRun ran = run({"torture", pool, "--kills", kills, "--json"});
+    std::filesystem::remove(pool);
+    ASSERT_EQ(ran.code, 0) << ran.err;
+    const auto report = nlohmann::json::parse(ran.out);
+    EXPECT_EQ(report["violations"], 0);
+    EXPECT_EQ(report["kills"], std::stoi(kills));
+    EXPECT_GT(report["kills_while_opening"], 0);
+    EXPECT_GT(report["recoveries_with_replay"], 0);
+    std::printf("%s: %s kills (%s while opening), %s recoveries with replay of %s records, %s transactions, 0 violations\n",
+                report["domain"].get<std::string>().c_str(), report["kills"].dump().c_str(),
+                report["kills_while_opening"].dump().c_str(), report["recoveries_with_replay"].dump().c_str(),
+                report["records_replayed"].dump().c_str(), report["transactions_committed"].dump().c_str());
+  }
+};
+
+TEST_F(TortureTest, NothingIsLostOrHalfDoneInMemory) {
+  survive("/dev/shm/perdure-torture-" + std::to_string(::getpid()) + ".pool", "350");
+}
+
+TEST_F(TortureTest, NothingIsLostOrHalfDoneOnAFile) { survive(path("torture.pool"), "250"); }
+
+}  // namespace
+}  // namespace perdure

@@ -1,0 +1,139 @@
+// check: is this pool whole? Works on a private copy in memory; the file is never changed.
+#include <charconv>
+
+#include "tools/command.h"
+#include "tools/reachability.h"
+
+namespace perdure::tools {
+namespace {
+
+struct Options {
+  std::string file;
+  std::uint64_t limit = 20;
+  bool json = false;
+};
+
+/// One thing that is wrong: what, where (a byte offset of the file, or -1 for the pool as a whole), and the remedy.
+struct Finding {
+  std::string part;
+  std::int64_t at_byte;
+  std::string what;
+  std::string remedy;
+};
+
+constexpr const char* kRestore = "restore the pool from a backup";
+
+/// The library's messages read "file: what … byte N …; remedy".
+Finding from_message(const std::string& part, const std::string& file, std::string message) {
+  if (message.starts_with(file + ": ")) message.erase(0, file.size() + 2);
+  Finding finding{part, -1, message, kRestore};
+  if (const auto semicolon = message.rfind("; "); semicolon != message.npos) {
+    finding.what = message.substr(0, semicolon);
+    finding.remedy = message.substr(semicolon + 2);
+  }
+  for (const std::string_view word : {"byte ", "bytes "}) {
+    const auto at = finding.what.find(word);
+    if (at == finding.what.npos) continue;
+    const char* digits = finding.what.data() + at + word.size();
+    if (std::from_chars(digits, finding.what.data() + finding.what.size(), finding.at_byte).ec == std::errc()) break;
+  }
+  return finding;
+}
+
+class Check {
+ public:
+  explicit Check(const Options& options) : options_(&options) {}
+
+  int run() {
+    report_ = {{"file", options_->file}, {"sound", true}};
+    if (check_frame() && check_logs()) check_contents();
+    report_["sound"] = findings_.empty();
+    report_["findings"] = Report::array();
+    for (const Finding& finding : findings_) {
+      report_["findings"].push_back({{"part", finding.part},
+                                     {"at_byte", finding.at_byte >= 0 ? Report(finding.at_byte) : Report()},
+                                     {"what", finding.what},
+                                     {"remedy", finding.remedy}});
+    }
+    print(report_, options_->json);
+    return findings_.empty() ? kDone : kNegative;
+  }
+
+ private:
+  /// Superblock, state words, file size. False when the rest cannot be looked at.
+  bool check_frame() {
+    auto region = Region::open_file(options_->file, DomainKind::kAuto, Region::Access::kInspect);
+    if (region) {
+      region_ = std::move(region).value();
+      report_["superblock"] = "ok";
+      return true;
+    }
+    const Error& error = region.error();
+    // What is no pool, or is in use, cannot be judged; what is a pool and does not open is damaged.
+    if (error.code != Code::kCorrupt && error.code != Code::kTruncated) throw Exception(error);
+    findings_.push_back(from_message("superblock", options_->file, error.message));
+    report_["not_checked"] = "logs, heap and roots: the superblock does not tell where they are";
+    return false;
+  }
+
+  bool check_logs() {
+    LogArea logs(*region_);
+    std::uint64_t last_stamp = 0;
+    const auto opened = logs.open();
+    auto records = opened ? logs.collect(last_stamp) : opened.error();
+    if (records) {
+      report_["logs"] = logs.slot_count();
+      report_["records_to_recover"] = records->size();
+      return true;
+    }
+    findings_.push_back(from_message("logs", options_->file, records.error().message));
+    report_["not_checked"] = "heap and roots: without its logs the pool has no consistent state";
+    return false;
+  }
+
+  /// Heap metadata and reachability, in the state that recovery would leave.
+  void check_contents() {
+    std::vector<std::string> damage;
+    Pool pool = Pool::inspect(options_->file, &damage).value();
+    for (std::string& message : damage) findings_.push_back(from_message("heap", options_->file, std::move(message)));
+    const Reachability found = trace(pool);
+    report_["objects"] = found.objects;
+    report_["objects_reached"] = found.reached;
+    report_["opaque_roots"] = found.opaque;
+    for (const std::string& what : found.damage) findings_.push_back(from_message("roots", options_->file, what));
+    if (!found.opaque.empty())
+      report_["leaks"] = "cannot be told: what opaque roots refer to is unknown to this tool";
+    // Objects that damaged metadata hides or invents are no leaks.
+    if (!damage.empty() || !found.opaque.empty()) return;
+    report_["leaked_objects"] = found.leaked.size();
+    for (const Reachability::Object& object : found.leaked) {
+      if (findings_.size() >= options_->limit) break;
+      findings_.push_back({"heap", static_cast<std::int64_t>(object.offset),
+                           "an object of " + std::to_string(object.bytes) + " bytes is allocated, but no root reaches it",
+                           "dump the pool's records and load them into a new one"});
+    }
+  }
+
+  const Options* options_;
+  std::unique_ptr<Region> region_;
+  std::vector<Finding> findings_;
+  Report report_;
+};
+
+}  // namespace
+
+void add_check_command(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("check", "Verify superblock, tables, logs, heap and reachability of a pool");
+  command->add_option("FILE", options->file, "The pool")->required();
+  command->add_option("--limit", options->limit, "Leaked objects to list")->capture_default_str();
+  add_json_flag(*command, options->json);
+  command->callback([options] {
+    if (const int code = Check(*options).run(); code != kDone) leave_with(code);
+  });
+  command->footer(
+      "Each finding says what is wrong, at which byte, and what can be done. The file is never changed.\n"
+      "Exit codes: 0 whole; 1 damage or a leak found; 3 not a pool, in use, or not readable.");
+}
+
+}  // namespace perdure::tools

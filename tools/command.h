@@ -1,0 +1,39 @@
+// What the commands of the `perdure` tool share: exit codes, and the options of those that open a pool.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+#include "perdure/pool.h"
+#include "tools/report.h"
+
+namespace perdure::tools {
+
+/// The exit codes of every command; scripts rely on them.
+inline constexpr int kDone = 0;
+inline constexpr int kNegative = 1;  // check: damage found; get, del: no such key; torture, demo, explore: a violation
+inline constexpr int kUsage = 2;
+inline constexpr int kCannot = 3;  // the pool could not be opened or used
+
+/// Leaves the command with `code`, silently. What it had to say has been said.
+[[noreturn]] inline void leave_with(int code) { throw CLI::RuntimeError(code); }
+
+/// Adds `--json` to a command.
+inline void add_json_flag(CLI::App& command, bool& json) { command.add_flag("--json", json, "Answer in JSON"); }
+
+/// Options of a command that opens a pool for writing: --domain and --engine.
+void add_open_options(CLI::App& command, PoolOptions& options);
+/// Options of a command that may create one: --capacity, --segment, --ring, --slots, --roots.
+void add_create_options(CLI::App& command, PoolOptions& options);
+
+/// Where a pool is and what its acknowledgements are worth; the head of most reports.
+Report describe(const Pool& pool, const std::string& path);
+Report describe(const RecoveryReport& recovery);
+
+void add_pool_commands(CLI::App& app);
+void add_check_command(CLI::App& app);
+void add_dump_command(CLI::App& app);
+void add_explore_command(CLI::App& app);
+void add_torture_command(CLI::App& app);
+
+}  // namespace perdure::tools

@@ -1,0 +1,2 @@
+#include "tools/command.h"
+namespace perdure::tools { void add_explore_command(CLI::App&) {} }

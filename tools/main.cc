@@ -1,0 +1,64 @@
+// The `perdure` command: pools from the outside, an embedded store for scripts, and the judges of the house.
+#include <fmt/core.h>
+
+#include <csignal>
+#include <exception>
+
+#include "apps/kv/kv.h"
+#include "tools/command.h"
+#if __has_include("bench/bench_command.h")
+#include "bench/bench_command.h"
+#endif
+
+namespace {
+
+constexpr const char* kAbout =
+    R"(perdure: data structures that survive crashes, in one file.
+
+  perdure kv put words.pool moon "a natural satellite"    store a record, durably
+  perdure kv get words.pool moon                          and get it back, after any crash
+  perdure kv load words.pool words.tsv                    load many; every batch is all or nothing
+  perdure info words.pool                                 what is in this file?
+  perdure check words.pool                                is it whole? (never changes the file)
+  perdure explore --list                                  cut the power everywhere and look
+  perdure torture /dev/shm/t.pool --kills 500             the same with real processes and SIGKILL)";
+
+constexpr const char* kFooter =
+    R"(Every command takes --help and, for programs, --json.
+Exit codes: 0 done; 1 damage found, no such key, or a violation; 2 wrong usage; 3 the pool cannot be opened or used.)";
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  // A reader that goes away (`perdure kv scan … | head`) ends this process quietly, as it does every filter.
+  std::signal(SIGPIPE, SIG_DFL);
+  CLI::App app(kAbout, "perdure");
+  app.footer(kFooter);
+  app.require_subcommand(1);
+  perdure::tools::add_pool_commands(app);
+  perdure::tools::add_check_command(app);
+  perdure::tools::add_dump_command(app);
+  perdure::kv::add_kv_commands(app);
+  perdure::tools::add_explore_command(app);
+  perdure::tools::add_torture_command(app);
+#if __has_include("bench/bench_command.h")
+  perdure::bench::add_bench_command(app);
+#endif
+  try {
+    app.parse(argc, argv);
+    return perdure::tools::kDone;
+  } catch (const CLI::Success& help) {
+    return app.exit(help);
+  } catch (const CLI::RuntimeError& left) {
+    return left.get_exit_code();
+  } catch (const CLI::ParseError& wrong) {
+    fmt::print(stderr, "perdure: {}\nRun with --help for the ways to use it.\n", wrong.what());
+    return perdure::tools::kUsage;
+  } catch (const perdure::Exception& error) {
+    fmt::print(stderr, "perdure: {}\n", error.what());
+    return error.code() == perdure::Code::kInvalid ? perdure::tools::kUsage : perdure::tools::kCannot;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "perdure: {}\n", error.what());
+    return perdure::tools::kCannot;
+  }
+}

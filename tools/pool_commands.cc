@@ -1,0 +1,85 @@
+// create, info, recover: a pool's life from the outside.
+#include <sys/stat.h>
+
+#include "tools/command.h"
+
+namespace perdure::tools {
+namespace {
+
+struct Options {
+  std::string file;
+  PoolOptions pool;
+  bool json = false;
+};
+
+Report describe_roots(Pool& pool) {
+  Report roots = Report::array();
+  for (const RootEntry& root : pool.read_only([&](Tx& tx) { return pool.core().roots(tx); })) {
+    const std::string name(root.name.data(), ::strnlen(root.name.data(), root.name.size()));
+    roots.push_back({{"root", name}, {"size_bytes", root.bytes}, {"at_byte", root.object}});
+  }
+  return roots;
+}
+
+void create(const Options& options) {
+  const Pool pool = Pool::create(options.file, options.pool).value();
+  print(describe(pool, options.file), options.json);
+}
+
+void info(const Options& options) {
+  std::vector<std::string> findings;
+  Pool pool = Pool::inspect(options.file, &findings).value();
+  struct stat status {};
+  ::stat(options.file.c_str(), &status);
+  const Geometry& geometry = pool.core().region().geometry();
+  const Heap::Usage usage = pool.core().heap().usage();
+  Report report = describe(pool, options.file);
+  report["capacity_bytes"] = geometry.capacity_bytes;
+  report["used_up_to_bytes"] = pool.core().region().grown_bytes();
+  report["on_disk_bytes"] = static_cast<std::uint64_t>(status.st_blocks) * 512;
+  report["objects"] = usage.objects;
+  report["taken_by_objects_bytes"] = usage.object_bytes;
+  report["free_blocks_bytes"] = usage.free_blocks * kBlockBytes;
+  report["log_slots"] = geometry.log_slots;
+  report["records_to_recover"] = pool.recovery().records_replayed;
+  report["damage_found"] = !findings.empty();
+  report["roots"] = describe_roots(pool);
+  print(report, options.json);
+}
+
+void recover(const Options& options) {
+  Report report;
+  {
+    Pool pool = Pool::open(options.file, options.pool).value();
+    report = describe(pool, options.file);
+    report.update(describe(pool.recovery()));
+    report["heap_rebuild_ns"] = pool.core().heap_rebuild_nanoseconds();
+    pool.checkpoint();
+  }
+  report["state"] = "clean: the next open has nothing to replay";
+  print(report, options.json);
+}
+
+}  // namespace
+
+void add_pool_commands(CLI::App& app) {
+  auto add = [&](const char* name, const char* about, void (*run)(const Options&)) {
+    auto options = std::make_shared<Options>();
+    CLI::App* command = app.add_subcommand(name, about);
+    command->add_option("FILE", options->file, "The pool")->required();
+    add_json_flag(*command, options->json);
+    command->callback([options, run] { run(*options); });
+    return std::pair(command, options);
+  };
+  const auto [creating, create_options] = add("create", "Create an empty pool; an existing file is never touched", create);
+  add_create_options(*creating, create_options->pool);
+  add_open_options(*creating, create_options->pool);
+  creating->footer("Example:  perdure create words.pool --capacity 4G --ring 256K --slots 8");
+  add("info", "Tell what a pool holds, without changing it", info)
+      .first->footer("Example:  perdure info words.pool --json | jq .objects");
+  const auto [recovering, recover_options] = add("recover", "Replay what a crash left in the logs, and close", recover);
+  add_open_options(*recovering, recover_options->pool);
+  recovering->footer("Every open does this by itself; the command is for scripts that want it done, and told.");
+}
+
+}  // namespace perdure::tools

@@ -1,0 +1,81 @@
+#include "tools/reachability.h"
+
+#include <algorithm>
+#include <cstring>
+#include <unordered_set>
+
+#include "perdure/base/crc32c.h"
+#include "tools/known_types.h"
+
+namespace perdure::tools {
+namespace {
+
+class Tracer {
+ public:
+  explicit Tracer(Pool& pool) : pool_(&pool) {
+    pool.core().heap().for_each_object([&](Offset offset, std::uint64_t bytes) { live_.push_back({offset, bytes}); });
+    std::sort(live_.begin(), live_.end(),
+              [](const Reachability::Object& a, const Reachability::Object& b) { return a.offset < b.offset; });
+    result_.objects = live_.size();
+  }
+
+  Reachability run() {
+    pool_->read_only([&](Tx& tx) {
+      for (const RootEntry& root : pool_->core().roots(tx)) visit_root(tx, root);
+    });
+    result_.reached = reached_.size();
+    if (result_.opaque.empty() && result_.damage.empty()) {
+      std::copy_if(live_.begin(), live_.end(), std::back_inserter(result_.leaked),
+                   [&](const Reachability::Object& object) { return !reached_.contains(object.offset); });
+    }
+    return std::move(result_);
+  }
+
+ private:
+  void visit_root(Tx& tx, const RootEntry& root) {
+    name_ = "root '" + std::string(root.name.data(), ::strnlen(root.name.data(), root.name.size())) + "'";
+    Region& region = pool_->core().region();
+    if (root.check != crc32c(&root, offsetof(RootEntry, check)) ||
+        !inside(root.object, root.bytes, region.superblock().heap_offset, region.grown_bytes())) {
+      damaged("its table entry fails its check");
+      return;
+    }
+    const KnownType* known = find_known_type(root.type);
+    if (known == nullptr || known->bytes != root.bytes) result_.opaque.push_back(name_);
+    try {
+      reach(root.object);
+      if (known == nullptr || known->bytes != root.bytes) return;
+      CheckedTx checked(tx, region);
+      if (const auto wrong = known->audit(checked, region.at<void*>(root.object), [&](Offset at) { return reach(at); }))
+        damaged(*wrong);
+    } catch (const std::exception& error) {  // also a length that no memory could hold
+      damaged(error.what());
+    }
+  }
+
+  void damaged(const std::string& what) { result_.damage.push_back(name_ + ": " + what); }
+
+  /// The bytes of the live object at `offset`. Throws when there is none, and when going on could be endless.
+  std::uint64_t reach(Offset offset) {
+    const auto found = std::lower_bound(
+        live_.begin(), live_.end(), offset,
+        [](const Reachability::Object& object, Offset wanted) { return object.offset < wanted; });
+    if (found == live_.end() || found->offset != offset)
+      throw Exception(Code::kCorrupt, "refers to byte " + std::to_string(offset) + ", where no live object starts");
+    if (!reached_.insert(offset).second)
+      throw Exception(Code::kCorrupt, "reaches the object at byte " + std::to_string(offset) + " a second time");
+    return found->bytes;
+  }
+
+  Pool* pool_;
+  std::vector<Reachability::Object> live_;
+  std::unordered_set<Offset> reached_;
+  Reachability result_;
+  std::string name_;  // of the root in hand
+};
+
+}  // namespace
+
+Reachability trace(Pool& pool) { return Tracer(pool).run(); }
+
+}  // namespace perdure::tools
