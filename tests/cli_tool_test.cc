@@ -1,7 +1,8 @@
-// The `perdure` command from the outside: what it prints, how it ends, and that it never harms what it cannot open.
-#include <gtest/gtest.h>
-
+// The `perdure` command from the outside: what it prints, how it ends, and that it never harms what
+// it cannot open.
 #include <map>
+
+#include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
 #include "perdure/container/hash_map.h"
@@ -21,12 +22,14 @@ class CliTest : public ToolTest {
   }
   /// A small pool, so that tests may compare whole files.
   void create() {
-    const ToolRun made = run({"create", pool_, "--capacity", "16M", "--segment", "128K", "--ring", "64K", "--slots", "2"});
+    const ToolRun made = run({"create", pool_, "--capacity", "16M", "--segment", "128K", "--ring",
+                              "64K", "--slots", "2"});
     ASSERT_EQ(made.code, 0) << made.err;
   }
   void fill(int records) {
     std::string lines;
-    for (int i = 0; i < records; ++i) lines += "key " + std::to_string(i) + "\tvalue " + std::to_string(i) + "\n";
+    for (int i = 0; i < records; ++i)
+      lines += "key " + std::to_string(i) + "\tvalue " + std::to_string(i) + "\n";
     const ToolRun loaded = run({"kv", "load", pool_}, lines);
     ASSERT_EQ(loaded.code, 0) << loaded.err;
   }
@@ -35,13 +38,20 @@ class CliTest : public ToolTest {
     EXPECT_EQ(ran.code, code) << ran.err;
     return Json::parse(ran.out);
   }
-  /// Expects that every command refuses the file with `code`, says `why`, and leaves it byte for byte as it is.
+  /// Expects that every command refuses the file with `code`, says `why`, and leaves it byte for
+  /// byte as it is.
   void expect_refused(const std::string& why, int check_code = 3) {
     const std::string before = read(pool_);
-    for (const std::vector<std::string>& arguments :
-         {std::vector<std::string>{"info", pool_}, {"dump", pool_}, {"recover", pool_}, {"kv", "get", pool_, "a"},
-          {"kv", "put", pool_, "a", "b"}, {"kv", "del", pool_, "a"}, {"kv", "load", pool_}, {"kv", "stats", pool_},
-          {"kv", "demo", pool_}, {"torture", pool_}}) {
+    for (const std::vector<std::string>& arguments : {std::vector<std::string>{"info", pool_},
+                                                      {"dump", pool_},
+                                                      {"recover", pool_},
+                                                      {"kv", "get", pool_, "a"},
+                                                      {"kv", "put", pool_, "a", "b"},
+                                                      {"kv", "del", pool_, "a"},
+                                                      {"kv", "load", pool_},
+                                                      {"kv", "stats", pool_},
+                                                      {"kv", "demo", pool_},
+                                                      {"torture", pool_}}) {
       const ToolRun refused = run(arguments);
       EXPECT_EQ(refused.code, 3) << arguments[0] << ": " << refused.err;
       EXPECT_EQ(refused.out, "") << arguments[0];
@@ -51,14 +61,16 @@ class CliTest : public ToolTest {
     }
     const ToolRun checked = run({"check", pool_});
     EXPECT_EQ(checked.code, check_code) << checked.out << checked.err;
-    EXPECT_NE((checked.out + checked.err).find(why), std::string::npos) << checked.out << checked.err;
+    EXPECT_NE((checked.out + checked.err).find(why), std::string::npos)
+        << checked.out << checked.err;
     EXPECT_EQ(read(pool_), before);
   }
 
   std::string pool_;
 };
 
-// ---- the command itself ----------------------------------------------------------------------------------------
+// ---- the command itself
+// ----------------------------------------------------------------------------------------
 
 TEST_F(CliTest, HelpTeachesWithExamples) {
   const ToolRun help = run({"--help"});
@@ -71,10 +83,16 @@ TEST_F(CliTest, HelpTeachesWithExamples) {
 }
 
 TEST_F(CliTest, WrongUsageEndsWith2AndSaysWhatIsWrong) {
-  for (const std::vector<std::string>& wrong :
-       {std::vector<std::string>{}, {"frobnicate"}, {"create"}, {"create", pool_, "--capacity", "many"},
-        {"create", pool_, "--domain", "moon"}, {"kv"}, {"kv", "put", pool_, "key"}, {"kv", "scan", pool_, "--format", "xml"},
-        {"create", pool_, "--segment", "100K"}, {"kv", "put", pool_, "-", "-"}}) {
+  for (const std::vector<std::string>& wrong : {std::vector<std::string>{},
+                                                {"frobnicate"},
+                                                {"create"},
+                                                {"create", pool_, "--capacity", "many"},
+                                                {"create", pool_, "--domain", "moon"},
+                                                {"kv"},
+                                                {"kv", "put", pool_, "key"},
+                                                {"kv", "scan", pool_, "--format", "xml"},
+                                                {"create", pool_, "--segment", "100K"},
+                                                {"kv", "put", pool_, "-", "-"}}) {
     const ToolRun ran = run(wrong);
     EXPECT_EQ(ran.code, 2) << ran.err;
     EXPECT_EQ(ran.err.rfind("perdure: ", 0), 0u) << ran.err;
@@ -82,7 +100,8 @@ TEST_F(CliTest, WrongUsageEndsWith2AndSaysWhatIsWrong) {
   }
 }
 
-// ---- pools -----------------------------------------------------------------------------------------------------
+// ---- pools
+// -----------------------------------------------------------------------------------------------------
 
 TEST_F(CliTest, CreateMakesAPoolAndNeverOverwrites) {
   create();
@@ -123,7 +142,8 @@ TEST_F(CliTest, RecoverReplaysWhatAKilledProcessLeft) {
   const std::string copy = path("killed.pool");
   {
     PoolOptions options;
-    options.domain = DomainKind::kDram;  // a shared mapping, so that the file can be copied while it is open
+    options.domain =
+        DomainKind::kDram;  // a shared mapping, so that the file can be copied while it is open
     Pool pool = Pool::open(pool_, options).value();
     auto* map = pool.root<hash_map<bytes, bytes>>("kv");
     pool.atomically([&](Tx& tx) { map->put(tx, "a", "1"); });
@@ -186,7 +206,9 @@ TEST_F(CliTest, CheckFindsADanglingLink) {
   // The map's only field is the link to its table; let it point into the middle of nowhere.
   overwrite(pool_, info["roots"][0]["at_byte"], std::string("\x08\x07\x06\x05\x00\x00\x00\x00", 8));
   const Json check = json_of({"check", pool_, "--json"}, 1);
-  EXPECT_NE(check["findings"][0]["what"].get<std::string>().find("no live object"), std::string::npos) << check;
+  EXPECT_NE(check["findings"][0]["what"].get<std::string>().find("no live object"),
+            std::string::npos)
+      << check;
   EXPECT_EQ(check["findings"][0]["at_byte"], 0x05060708);
 }
 
@@ -216,12 +238,19 @@ TEST_F(CliTest, CheckFindsADamagedRootEntry) {
   EXPECT_NE(check.out.find("root 'kv'"), std::string::npos) << check.out;
 }
 
-// ---- files that cannot be opened -------------------------------------------------------------------------------
+// ---- files that cannot be opened
+// -------------------------------------------------------------------------------
 
 TEST_F(CliTest, AMissingFileIsNamed) {
   for (const std::vector<std::string>& arguments :
-       {std::vector<std::string>{"info", pool_}, {"check", pool_}, {"dump", pool_}, {"recover", pool_},
-        {"kv", "get", pool_, "a"}, {"kv", "del", pool_, "a"}, {"kv", "count", pool_}, {"kv", "put", pool_, "a", "b", "--must-exist"}}) {
+       {std::vector<std::string>{"info", pool_},
+        {"check", pool_},
+        {"dump", pool_},
+        {"recover", pool_},
+        {"kv", "get", pool_, "a"},
+        {"kv", "del", pool_, "a"},
+        {"kv", "count", pool_},
+        {"kv", "put", pool_, "a", "b", "--must-exist"}}) {
     const ToolRun refused = run(arguments);
     EXPECT_EQ(refused.code, 3);
     EXPECT_NE(refused.err.find(pool_), std::string::npos) << refused.err;
@@ -269,7 +298,8 @@ TEST_F(CliTest, ACorruptStateWordIsRefusedUnchanged) {
   expect_refused("byte 4096", 1);
 }
 
-// ---- the store -------------------------------------------------------------------------------------------------
+// ---- the store
+// -------------------------------------------------------------------------------------------------
 
 TEST_F(CliTest, PutGetDelCount) {
   EXPECT_EQ(run({"kv", "put", pool_, "moon", "a satellite"}).code, 0);
@@ -299,7 +329,8 @@ TEST_F(CliTest, StandardInputCarriesAnyBytes) {
 
 TEST_F(CliTest, DumpAndLoadRoundTripAnyBytesInEveryFormat) {
   create();
-  std::map<std::string, std::string> records = {{"", "empty key"}, {"empty value", ""}, {"plain", "text"}};
+  std::map<std::string, std::string> records = {
+      {"", "empty key"}, {"empty value", ""}, {"plain", "text"}};
   std::string every_byte;
   for (int c = 0; c < 256; ++c) every_byte += static_cast<char>(c);
   records["every byte"] = every_byte;
@@ -309,7 +340,8 @@ TEST_F(CliTest, DumpAndLoadRoundTripAnyBytesInEveryFormat) {
   records["utf-8"] = "mür \xe2\x98\xbe";
   std::string lengths;
   for (const auto& [key, value] : records) {
-    lengths += std::to_string(key.size()) + " " + std::to_string(value.size()) + "\n" + key + value + "\n";
+    lengths +=
+        std::to_string(key.size()) + " " + std::to_string(value.size()) + "\n" + key + value + "\n";
   }
   ASSERT_EQ(run({"kv", "load", pool_, "--format", "lengths"}, lengths).code, 0);
   EXPECT_EQ(run({"kv", "count", pool_}).out, std::to_string(records.size()) + "\n");
@@ -340,11 +372,13 @@ TEST_F(CliTest, ScanFiltersByPrefixAndLimit) {
 }
 
 TEST_F(CliTest, LoadNamesAMalformedLineAndKeepsWhatCameBefore) {
-  const ToolRun load = run({"kv", "load", pool_, "--batch", "2"}, "a\t1\nb\t2\nc\t3\nno tab here\nd\t4\n");
+  const ToolRun load =
+      run({"kv", "load", pool_, "--batch", "2"}, "a\t1\nb\t2\nc\t3\nno tab here\nd\t4\n");
   EXPECT_EQ(load.code, 2);
   EXPECT_NE(load.err.find("line 4"), std::string::npos) << load.err;
   EXPECT_EQ(run({"kv", "count", pool_}).out, "3\n");
-  for (const std::string bad : {"{\"key\":1}", "{\"key\":\"a\"}", "[]", "{\"key64\":\"A===\",\"value\":\"\"}", "{"}) {
+  for (const std::string bad :
+       {"{\"key\":1}", "{\"key\":\"a\"}", "[]", "{\"key64\":\"A===\",\"value\":\"\"}", "{"}) {
     const ToolRun json = run({"kv", "load", pool_, "--format", "jsonl"}, bad + "\n");
     EXPECT_EQ(json.code, 2) << bad;
     EXPECT_NE(json.err.find("line 1"), std::string::npos) << json.err;
@@ -398,7 +432,37 @@ TEST_F(CliTest, ReadersDoNotDisturbEachOther) {
   EXPECT_EQ(run({"check", pool_}).code, 0);
 }
 
-// ---- the demo --------------------------------------------------------------------------------------------------
+TEST_F(CliTest, ADamagedStoreEndsInAnErrorThatNamesTheFile) {
+  create();
+  fill(3);
+  const Json info = json_of({"info", pool_, "--json"});
+  overwrite(pool_, info["roots"][0]["at_byte"], std::string("\x08\x07\x06\x05\x04\x00\x00\x00", 8));
+  for (const char* command : {"count", "scan", "stats"}) {
+    const ToolRun ran = run({"kv", command, pool_});
+    EXPECT_EQ(ran.code, 3) << command;
+    EXPECT_NE(ran.err.find(pool_), std::string::npos) << ran.err;
+    EXPECT_NE(ran.err.find("perdure check"), std::string::npos) << ran.err;
+  }
+}
+
+// ---- the crash explorer
+// ----------------------------------------------------------------------------------------
+
+TEST_F(CliTest, ExploreListsScenariosAndFindsThemSound) {
+  const Json scenarios = json_of({"explore", "--list", "--json"})["scenarios"];
+  ASSERT_GT(scenarios.size(), 10u);
+  const std::string name = scenarios[0]["scenario"];
+  const Json report = json_of({"explore", name, "--seed", "7", "--json"});
+  EXPECT_EQ(report["violations"].size(), 0u);
+  EXPECT_GT(report["crash_images"], 0);
+  EXPECT_EQ(report["seed"], 7);
+  EXPECT_EQ(run({"explore", "no-such-scenario"}).code, 2);
+  EXPECT_EQ(run({"explore", "--replay", "no such text"}).code == 0, false);
+  EXPECT_EQ(run({"explore"}).code, 2);
+}
+
+// ---- the demo
+// --------------------------------------------------------------------------------------------------
 
 TEST_F(CliTest, DemoSurvivesItsKills) {
   const ToolRun ran = run({"kv", "demo", pool_, "--records", "2000", "--kills", "3", "--json"});
@@ -409,7 +473,8 @@ TEST_F(CliTest, DemoSurvivesItsKills) {
   EXPECT_EQ(report["violations"], 0);
   EXPECT_EQ(report["after_each_kill"].size(), 3u);
   EXPECT_GT(report["one_record_per_transaction"]["fences_per_transaction"], 0);
-  EXPECT_EQ(run({"kv", "demo", pool_, "--records", "500", "--kills", "1"}).code, 0) << "its own pool is made anew";
+  EXPECT_EQ(run({"kv", "demo", pool_, "--records", "500", "--kills", "1"}).code, 0)
+      << "its own pool is made anew";
   EXPECT_EQ(run({"check", pool_}).code, 0);
 }
 

@@ -1,7 +1,7 @@
-// Runs the `perdure` command (named by the environment variable PERDURE_TOOL) as a user would, in a fresh directory.
+// Runs the `perdure` command (named by the environment variable PERDURE_TOOL) as a user would, in a
+// fresh directory.
 #pragma once
 
-#include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -11,6 +11,8 @@
 #include <sstream>
 #include <string>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 namespace perdure {
 
@@ -26,7 +28,8 @@ class ToolTest : public ::testing::Test {
     const char* tool = std::getenv("PERDURE_TOOL");
     ASSERT_NE(tool, nullptr) << "PERDURE_TOOL must name the perdure command";
     tool_ = tool;
-    directory_ = std::filesystem::temp_directory_path() / ("perdure-tool-test-" + std::to_string(::getpid()));
+    directory_ = std::filesystem::temp_directory_path() /
+                 ("perdure-tool-test-" + std::to_string(::getpid()));
     std::filesystem::create_directories(directory_);
   }
   void TearDown() override { std::filesystem::remove_all(directory_); }
@@ -43,7 +46,8 @@ class ToolTest : public ::testing::Test {
     write(path(".in"), input);
     std::string command = quoted(tool_);
     for (const std::string& argument : arguments) command += " " + quoted(argument);
-    command += " <" + quoted(path(".in")) + " >" + quoted(path(".out")) + " 2>" + quoted(path(".err"));
+    command +=
+        " <" + quoted(path(".in")) + " >" + quoted(path(".out")) + " 2>" + quoted(path(".err"));
     const int status = std::system(command.c_str());
     return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read(path(".out")), read(path(".err"))};
   }

@@ -1,6 +1,5 @@
 // Real processes, really killed: the figures that the crash explorer cannot give.
 #include <gtest/gtest.h>
-
 #include <nlohmann/json.hpp>
 
 #include "tests/tool_runner.h"
@@ -19,10 +18,13 @@ class TortureTest : public ToolTest {
     EXPECT_EQ(report["kills"], std::stoi(kills));
     EXPECT_GT(report["kills_while_opening"], 0);
     EXPECT_GT(report["recoveries_with_replay"], 0);
-    std::printf("%s: %s kills (%s while opening), %s recoveries with replay of %s records, %s transactions, 0 violations\n",
-                report["domain"].get<std::string>().c_str(), report["kills"].dump().c_str(),
-                report["kills_while_opening"].dump().c_str(), report["recoveries_with_replay"].dump().c_str(),
-                report["records_replayed"].dump().c_str(), report["transactions_committed"].dump().c_str());
+    std::printf(
+        "%s: %s kills (%s while opening), %s recoveries with replay of %s records, %s "
+        "transactions, 0 violations\n",
+        report["domain"].get<std::string>().c_str(), report["kills"].dump().c_str(),
+        report["kills_while_opening"].dump().c_str(),
+        report["recoveries_with_replay"].dump().c_str(), report["records_replayed"].dump().c_str(),
+        report["transactions_committed"].dump().c_str());
   }
 };
 
@@ -31,6 +33,16 @@ TEST_F(TortureTest, NothingIsLostOrHalfDoneInMemory) {
 }
 
 TEST_F(TortureTest, NothingIsLostOrHalfDoneOnAFile) { survive(path("torture.pool"), "250"); }
+
+// The test of the test: an engine that is not atomic under a kill must be found out.
+TEST_F(TortureTest, AnEngineWithoutALogIsFoundOut) {
+  const std::string pool =
+      "/dev/shm/perdure-torture-nonatomic-" + std::to_string(::getpid()) + ".pool";
+  const ToolRun ran = run({"torture", pool, "--kills", "5000", "--engine", "nonatomic", "--json"});
+  std::filesystem::remove(pool);
+  EXPECT_EQ(ran.code, 1) << ran.out << ran.err;
+  EXPECT_NE(ran.err.find("violation"), std::string::npos);
+}
 
 }  // namespace
 }  // namespace perdure

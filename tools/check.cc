@@ -13,7 +13,8 @@ struct Options {
   bool json = false;
 };
 
-/// One thing that is wrong: what, where (a byte offset of the file, or -1 for the pool as a whole), and the remedy.
+/// One thing that is wrong: what, where (a byte offset of the file, or -1 for the pool as a whole),
+/// and the remedy.
 struct Finding {
   std::string part;
   std::int64_t at_byte;
@@ -35,7 +36,9 @@ Finding from_message(const std::string& part, const std::string& file, std::stri
     const auto at = finding.what.find(word);
     if (at == finding.what.npos) continue;
     const char* digits = finding.what.data() + at + word.size();
-    if (std::from_chars(digits, finding.what.data() + finding.what.size(), finding.at_byte).ec == std::errc()) break;
+    if (std::from_chars(digits, finding.what.data() + finding.what.size(), finding.at_byte).ec ==
+        std::errc())
+      break;
   }
   return finding;
 }
@@ -50,10 +53,11 @@ class Check {
     report_["sound"] = findings_.empty();
     report_["findings"] = Report::array();
     for (const Finding& finding : findings_) {
-      report_["findings"].push_back({{"part", finding.part},
-                                     {"at_byte", finding.at_byte >= 0 ? Report(finding.at_byte) : Report()},
-                                     {"what", finding.what},
-                                     {"remedy", finding.remedy}});
+      report_["findings"].push_back(
+          {{"part", finding.part},
+           {"at_byte", finding.at_byte >= 0 ? Report(finding.at_byte) : Report()},
+           {"what", finding.what},
+           {"remedy", finding.remedy}});
     }
     print(report_, options_->json);
     return findings_.empty() ? kDone : kNegative;
@@ -95,12 +99,14 @@ class Check {
   void check_contents() {
     std::vector<std::string> damage;
     Pool pool = Pool::inspect(options_->file, &damage).value();
-    for (std::string& message : damage) findings_.push_back(from_message("heap", options_->file, std::move(message)));
+    for (std::string& message : damage)
+      findings_.push_back(from_message("heap", options_->file, std::move(message)));
     const Reachability found = trace(pool);
     report_["objects"] = found.objects;
     report_["objects_reached"] = found.reached;
     report_["opaque_roots"] = found.opaque;
-    for (const std::string& what : found.damage) findings_.push_back(from_message("roots", options_->file, what));
+    for (const std::string& what : found.damage)
+      findings_.push_back(from_message("roots", options_->file, what));
     if (!found.opaque.empty())
       report_["leaks"] = "cannot be told: what opaque roots refer to is unknown to this tool";
     // Objects that damaged metadata hides or invents are no leaks.
@@ -109,7 +115,8 @@ class Check {
     for (const Reachability::Object& object : found.leaked) {
       if (findings_.size() >= options_->limit) break;
       findings_.push_back({"heap", static_cast<std::int64_t>(object.offset),
-                           "an object of " + std::to_string(object.bytes) + " bytes is allocated, but no root reaches it",
+                           "an object of " + std::to_string(object.bytes) +
+                               " bytes is allocated, but no root reaches it",
                            "dump the pool's records and load them into a new one"});
     }
   }
@@ -124,7 +131,8 @@ class Check {
 
 void add_check_command(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("check", "Verify superblock, tables, logs, heap and reachability of a pool");
+  CLI::App* command = app.add_subcommand(
+      "check", "Verify superblock, tables, logs, heap and reachability of a pool");
   command->add_option("FILE", options->file, "The pool")->required();
   command->add_option("--limit", options->limit, "Leaked objects to list")->capture_default_str();
   add_json_flag(*command, options->json);
@@ -132,7 +140,8 @@ void add_check_command(CLI::App& app) {
     if (const int code = Check(*options).run(); code != kDone) leave_with(code);
   });
   command->footer(
-      "Each finding says what is wrong, at which byte, and what can be done. The file is never changed.\n"
+      "Each finding says what is wrong, at which byte, and what can be done. The file is never "
+      "changed.\n"
       "Exit codes: 0 whole; 1 damage or a leak found; 3 not a pool, in use, or not readable.");
 }
 

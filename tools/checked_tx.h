@@ -1,5 +1,6 @@
-// CheckedTx: looks at structures that nobody vouches for. A container's own code walks them, because containers are
-// written against the Tx face; every access that leaves the heap ends the walk instead of the process.
+// CheckedTx: looks at structures that nobody vouches for. A container's own code walks them,
+// because containers are written against the Tx face; every access that leaves the heap ends the
+// walk instead of the process.
 #pragma once
 
 #include "perdure/engine/transaction.h"
@@ -10,7 +11,10 @@ namespace perdure::tools {
 class CheckedTx {
  public:
   CheckedTx(Tx& tx, const Region& region)
-      : tx_(&tx), base_(region.base()), begin_(region.superblock().heap_offset), end_(region.grown_bytes()) {}
+      : tx_(&tx),
+        base_(region.base()),
+        begin_(region.superblock().heap_offset),
+        end_(region.grown_bytes()) {}
 
   template <Field T>
   T load(const T& field) {

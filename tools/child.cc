@@ -21,7 +21,8 @@ constexpr std::size_t kBufferWords = 4096;
 
 Child::Child(const std::vector<std::string>& arguments) {
   int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) throw Exception(Code::kIo, std::string("pipe: ") + std::strerror(errno));
+  if (::pipe2(ends, O_CLOEXEC) != 0)
+    throw Exception(Code::kIo, std::string("pipe: ") + std::strerror(errno));
   pipe_ = ends[0];
   // Out of the way of the number that the child knows; dup2 onto itself would keep O_CLOEXEC.
   const int writing = ::fcntl(ends[1], F_DUPFD_CLOEXEC, kPipeInChild + 1);
@@ -32,7 +33,8 @@ Child::Child(const std::vector<std::string>& arguments) {
   posix_spawn_file_actions_t actions;
   ::posix_spawn_file_actions_init(&actions);
   ::posix_spawn_file_actions_adddup2(&actions, writing, kPipeInChild);
-  const int failed = ::posix_spawn(&pid_, "/proc/self/exe", &actions, nullptr, argv.data(), environ);
+  const int failed =
+      ::posix_spawn(&pid_, "/proc/self/exe", &actions, nullptr, argv.data(), environ);
   ::posix_spawn_file_actions_destroy(&actions);
   ::close(writing);
   if (failed != 0) {

@@ -1,5 +1,6 @@
-// A worker process to be killed: this same program, started anew with other arguments, and a pipe through which it
-// tells what was acknowledged to it. What has entered the pipe outlives the worker.
+// A worker process to be killed: this same program, started anew with other arguments, and a pipe
+// through which it tells what was acknowledged to it. What has entered the pipe outlives the
+// worker.
 #pragma once
 
 #include <sys/types.h>

@@ -6,9 +6,11 @@ namespace perdure::tools {
 namespace {
 
 /// An option in bytes that takes "64G".
-void add_size(CLI::App& command, const std::string& name, std::uint64_t& value, const std::string& what) {
-  command.add_option_function<std::string>(
-             name, [&value](const std::string& text) { value = parse_bytes(text); }, what)
+void add_size(CLI::App& command, const std::string& name, std::uint64_t& value,
+              const std::string& what) {
+  command
+      .add_option_function<std::string>(
+          name, [&value](const std::string& text) { value = parse_bytes(text); }, what)
       ->default_str(human_bytes(value))
       ->type_name("SIZE")
       ->check([](const std::string& text) {
@@ -32,21 +34,28 @@ void add_open_options(CLI::App& command, PoolOptions& options) {
   static const std::map<std::string, EngineKind> engines = {{"mnemosyne", EngineKind::kMnemosyne},
                                                             {"nonatomic", EngineKind::kNonatomic},
                                                             {"volatile", EngineKind::kVolatile}};
-  command.add_option("--domain", options.domain, "Where durability begins: auto, adr, eadr, sync or dram")
+  command
+      .add_option("--domain", options.domain,
+                  "Where durability begins: auto, adr, eadr, sync or dram")
       ->transform(CLI::Transformer(domains).description(""))
       ->type_name("DOMAIN");
-  command.add_option("--engine", options.engine, "mnemosyne, or a yardstick without atomicity: nonatomic, volatile")
+  command
+      .add_option("--engine", options.engine,
+                  "mnemosyne, or a yardstick without atomicity: nonatomic, volatile")
       ->transform(CLI::Transformer(engines).description(""))
       ->type_name("ENGINE");
 }
 
 void add_create_options(CLI::App& command, PoolOptions& options) {
-  add_size(command, "--capacity", options.capacity_bytes, "Address space; the file starts small and grows up to it");
+  add_size(command, "--capacity", options.capacity_bytes,
+           "Address space; the file starts small and grows up to it");
   add_size(command, "--segment", options.segment_bytes, "Unit of growth, a power of two");
   add_size(command, "--ring", options.ring_bytes, "Each thread's log");
-  command.add_option("--slots", options.log_slots, "Threads that can use the pool at the same time")
+  command
+      .add_option("--slots", options.log_slots, "Threads that can use the pool at the same time")
       ->capture_default_str();
-  command.add_option("--roots", options.root_entries, "Named roots that the pool can hold")->capture_default_str();
+  command.add_option("--roots", options.root_entries, "Named roots that the pool can hold")
+      ->capture_default_str();
 }
 
 Report describe(const Pool& pool, const std::string& path) {

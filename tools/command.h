@@ -1,8 +1,10 @@
-// What the commands of the `perdure` tool share: exit codes, and the options of those that open a pool.
+// What the commands of the `perdure` tool share: exit codes, and the options of those that open a
+// pool.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
+
+#include <CLI/CLI.hpp>
 
 #include "perdure/pool.h"
 #include "tools/report.h"
@@ -11,7 +13,8 @@ namespace perdure::tools {
 
 /// The exit codes of every command; scripts rely on them.
 inline constexpr int kDone = 0;
-inline constexpr int kNegative = 1;  // check: damage found; get, del: no such key; torture, demo, explore: a violation
+inline constexpr int kNegative =
+    1;  // check: damage found; get, del: no such key; torture, demo, explore: a violation
 inline constexpr int kUsage = 2;
 inline constexpr int kCannot = 3;  // the pool could not be opened or used
 
@@ -19,7 +22,9 @@ inline constexpr int kCannot = 3;  // the pool could not be opened or used
 [[noreturn]] inline void leave_with(int code) { throw CLI::RuntimeError(code); }
 
 /// Adds `--json` to a command.
-inline void add_json_flag(CLI::App& command, bool& json) { command.add_flag("--json", json, "Answer in JSON"); }
+inline void add_json_flag(CLI::App& command, bool& json) {
+  command.add_flag("--json", json, "Answer in JSON");
+}
 
 /// Options of a command that opens a pool for writing: --domain and --engine.
 void add_open_options(CLI::App& command, PoolOptions& options);

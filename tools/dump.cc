@@ -1,7 +1,8 @@
-// dump: the bytes of a pool, named. For those who debug a format or a crash; docs/FORMAT.md explains every field.
-#include <fmt/format.h>
-
+// dump: the bytes of a pool, named. For those who debug a format or a crash; docs/FORMAT.md
+// explains every field.
 #include <algorithm>
+
+#include <fmt/format.h>
 
 #include "tools/command.h"
 
@@ -37,7 +38,9 @@ Report dump_sections(const Region& region) {
   const Superblock& super = region.superblock();
   return {{{"section", "superblock"}, {"from_byte", 0}, {"size_bytes", sizeof(Superblock)}},
           {{"section", "state"}, {"from_byte", kStateOffset}, {"size_bytes", sizeof(StatePage)}},
-          {{"section", "roots"}, {"from_byte", super.root_offset}, {"size_bytes", super.head_offset - super.root_offset}},
+          {{"section", "roots"},
+           {"from_byte", super.root_offset},
+           {"size_bytes", super.head_offset - super.root_offset}},
           {{"section", "log heads"},
            {"from_byte", super.head_offset},
            {"size_bytes", super.segment_table_offset - super.head_offset}},
@@ -54,7 +57,9 @@ Report dump_sections(const Region& region) {
 
 Report dump_word(const char* name, Word word, std::uint16_t salt) {
   const auto payload = unseal(word, salt);
-  return {{"word", name}, {"raw", hex(word)}, {"value", payload ? Report(*payload) : Report("fails its check")}};
+  return {{"word", name},
+          {"raw", hex(word)},
+          {"value", payload ? Report(*payload) : Report("fails its check")}};
 }
 
 Report dump_roots(const Region& region) {
@@ -63,7 +68,10 @@ Report dump_roots(const Region& region) {
     const RootEntry& root = region.at<RootEntry>(region.superblock().root_offset)[i];
     if (root.name[0] == '\0') continue;
     const std::string name(root.name.data(), ::strnlen(root.name.data(), root.name.size()));
-    rows.push_back({{"entry", i}, {"root", name}, {"type", hex(root.type)}, {"at_byte", root.object},
+    rows.push_back({{"entry", i},
+                    {"root", name},
+                    {"type", hex(root.type)},
+                    {"at_byte", root.object},
                     {"size_bytes", root.bytes}});
   }
   return rows;
@@ -92,21 +100,26 @@ Report dump_record(const LogArea::Record& record) {
         return true;
       },
       [](Offset, Word, Word) { return false; });
-  return {{"stamp", record.stamp}, {"words", words}, {"lowest_byte", lowest}, {"highest_byte", highest}};
+  return {{"stamp", record.stamp},
+          {"words", words},
+          {"lowest_byte", lowest},
+          {"highest_byte", highest}};
 }
 
 void dump(const Options& options) {
   Report report;
   {
     // The bytes as they lie in the file, before recovery.
-    auto region = Region::open_file(options.file, DomainKind::kAuto, Region::Access::kInspect).value();
+    auto region =
+        Region::open_file(options.file, DomainKind::kAuto, Region::Access::kInspect).value();
     report["file"] = options.file;
     report["domain"] = domain_name(region->domain());
     report["superblock"] = dump_superblock(region->superblock());
     report["geometry"] = dump_geometry(region->geometry());
     report["sections"] = dump_sections(*region);
-    report["state"] = {dump_word("grown_bytes", region->state()->grown_bytes.word, kSaltGrown),
-                       dump_word("retired_stamp", region->state()->retired_stamp.word, kSaltRetired)};
+    report["state"] = {
+        dump_word("grown_bytes", region->state()->grown_bytes.word, kSaltGrown),
+        dump_word("retired_stamp", region->state()->retired_stamp.word, kSaltRetired)};
     report["roots"] = dump_roots(*region);
     LogArea logs(*region);
     logs.open().value();
@@ -135,7 +148,8 @@ void dump(const Options& options) {
 
 void add_dump_command(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("dump", "Show superblock, tables, state words, logs and heap of a pool");
+  CLI::App* command =
+      app.add_subcommand("dump", "Show superblock, tables, state words, logs and heap of a pool");
   command->add_option("FILE", options->file, "The pool")->required();
   command->add_option("--limit", options->limit, "Log records to show")->capture_default_str();
   add_json_flag(*command, options->json);

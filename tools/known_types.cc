@@ -1,6 +1,9 @@
 #include "tools/known_types.h"
 
 #include "apps/kv/store.h"
+#include "perdure/container/btree_map.h"
+#include "perdure/container/string.h"
+#include "perdure/container/vector.h"
 #include "perdure/type_id.h"
 #include "tools/torture_state.h"
 
@@ -27,10 +30,15 @@ constexpr KnownType kKnown[] = {
     plain<std::int64_t>(),
     plain<kv::DemoMarker>(),
     plain<TortureState>(),
-    container<kv::Map>(),
-    container<hash_map<std::uint64_t, std::uint64_t>>(),
-    container<hash_map<std::uint64_t, bytes>>(),
+    container<hash_map<bytes, bytes>>(),
     container<hash_map<bytes, std::uint64_t>>(),
+    container<hash_map<std::uint64_t, bytes>>(),
+    container<hash_map<std::uint64_t, std::uint64_t>>(),
+    container<btree_map<std::uint64_t, std::uint64_t>>(),
+    container<vector<std::uint64_t>>(),
+    container<vector<std::int64_t>>(),
+    container<vector<double>>(),
+    container<string>(),
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// The types of root objects that the tools can look into. A pool does not describe its types; it only remembers a
-// hash of each root's, so that a program does not open it as another.
+// The types of root objects that the tools can look into. A pool does not describe its types; it
+// only remembers a hash of each root's, so that a program does not open it as another.
 #pragma once
 
 #include <functional>
@@ -11,14 +11,16 @@
 
 namespace perdure::tools {
 
-/// Is shown the offset of an object before it is read; answers its bytes, or throws when no live object starts there.
+/// Is shown the offset of an object before it is read; answers its bytes, or throws when no live
+/// object starts there.
 using Visit = std::function<std::uint64_t(Offset)>;
 
 struct KnownType {
   std::uint64_t type;
   std::uint64_t bytes;
   std::string_view name;
-  /// Calls `visit` for every heap object that `object` owns, itself excluded; answers what is wrong, if anything.
+  /// Calls `visit` for every heap object that `object` owns, itself excluded; answers what is
+  /// wrong, if anything.
   std::optional<std::string> (*audit)(CheckedTx& tx, void* object, const Visit& visit);
 };
 

@@ -1,8 +1,10 @@
-// The `perdure` command: pools from the outside, an embedded store for scripts, and the judges of the house.
-#include <fmt/core.h>
-
+// The `perdure` command: pools from the outside, an embedded store for scripts, and the judges of
+// the house.
 #include <csignal>
+#include <cstdio>
 #include <exception>
+
+#include <fmt/core.h>
 
 #include "apps/kv/kv.h"
 #include "tools/command.h"
@@ -27,11 +29,7 @@ constexpr const char* kFooter =
     R"(Every command takes --help and, for programs, --json.
 Exit codes: 0 done; 1 damage found, no such key, or a violation; 2 wrong usage; 3 the pool cannot be opened or used.)";
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  // A reader that goes away (`perdure kv scan … | head`) ends this process quietly, as it does every filter.
-  std::signal(SIGPIPE, SIG_DFL);
+int run(int argc, char** argv) {
   CLI::App app(kAbout, "perdure");
   app.footer(kFooter);
   app.require_subcommand(1);
@@ -56,9 +54,24 @@ int main(int argc, char** argv) {
     return perdure::tools::kUsage;
   } catch (const perdure::Exception& error) {
     fmt::print(stderr, "perdure: {}\n", error.what());
-    return error.code() == perdure::Code::kInvalid ? perdure::tools::kUsage : perdure::tools::kCannot;
+    return error.code() == perdure::Code::kInvalid ? perdure::tools::kUsage
+                                                   : perdure::tools::kCannot;
   } catch (const std::exception& error) {
     fmt::print(stderr, "perdure: {}\n", error.what());
+    return perdure::tools::kCannot;
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  // A reader that goes away (`perdure kv scan … | head`) ends this process quietly, as it does
+  // every filter.
+  std::signal(SIGPIPE, SIG_DFL);
+  try {
+    return run(argc, argv);
+  } catch (...) {
+    std::fputs("perdure: out of memory, or standard error cannot be written\n", stderr);
     return perdure::tools::kCannot;
   }
 }

@@ -29,7 +29,7 @@ void create(const Options& options) {
 void info(const Options& options) {
   std::vector<std::string> findings;
   Pool pool = Pool::inspect(options.file, &findings).value();
-  struct stat status {};
+  struct stat status{};
   ::stat(options.file.c_str(), &status);
   const Geometry& geometry = pool.core().region().geometry();
   const Heap::Usage usage = pool.core().heap().usage();
@@ -71,15 +71,18 @@ void add_pool_commands(CLI::App& app) {
     command->callback([options, run] { run(*options); });
     return std::pair(command, options);
   };
-  const auto [creating, create_options] = add("create", "Create an empty pool; an existing file is never touched", create);
+  const auto [creating, create_options] =
+      add("create", "Create an empty pool; an existing file is never touched", create);
   add_create_options(*creating, create_options->pool);
   add_open_options(*creating, create_options->pool);
   creating->footer("Example:  perdure create words.pool --capacity 4G --ring 256K --slots 8");
   add("info", "Tell what a pool holds, without changing it", info)
       .first->footer("Example:  perdure info words.pool --json | jq .objects");
-  const auto [recovering, recover_options] = add("recover", "Replay what a crash left in the logs, and close", recover);
+  const auto [recovering, recover_options] =
+      add("recover", "Replay what a crash left in the logs, and close", recover);
   add_open_options(*recovering, recover_options->pool);
-  recovering->footer("Every open does this by itself; the command is for scripts that want it done, and told.");
+  recovering->footer(
+      "Every open does this by itself; the command is for scripts that want it done, and told.");
 }
 
 }  // namespace perdure::tools

@@ -1,19 +1,21 @@
 // A progress bar on standard error, for a terminal only, ten times a second at most.
 #pragma once
 
-#include <fmt/core.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <string>
 
+#include <fmt/core.h>
+
 namespace perdure::tools {
 
 class Progress {
  public:
   /// `total` 0: unknown; then only the count is shown.
-  Progress(std::string label, std::uint64_t total) : label_(std::move(label)), total_(total), shown_(::isatty(2) != 0) {}
+  Progress(std::string label, std::uint64_t total)
+      : label_(std::move(label)), total_(total), shown_(::isatty(2) != 0) {}
   ~Progress() {
     if (shown_) fmt::print(stderr, "\r\033[K");
   }
@@ -34,8 +36,8 @@ class Progress {
     const double part = std::min(1.0, static_cast<double>(done) / static_cast<double>(total_));
     const auto filled = static_cast<std::size_t>(part * kWidth);
     const double left = rate > 0 ? static_cast<double>(total_ - std::min(done, total_)) / rate : 0;
-    fmt::print(stderr, "\r{} [{}{}] {:3.0f} %  {:.0f} s left\033[K", label_, std::string(filled, '='),
-               std::string(kWidth - filled, ' '), 100 * part, left);
+    fmt::print(stderr, "\r{} [{}{}] {:3.0f} %  {:.0f} s left\033[K", label_,
+               std::string(filled, '='), std::string(kWidth - filled, ' '), 100 * part, left);
   }
 
  private:

@@ -13,9 +13,12 @@ namespace {
 class Tracer {
  public:
   explicit Tracer(Pool& pool) : pool_(&pool) {
-    pool.core().heap().for_each_object([&](Offset offset, std::uint64_t bytes) { live_.push_back({offset, bytes}); });
+    pool.core().heap().for_each_object(
+        [&](Offset offset, std::uint64_t bytes) { live_.push_back({offset, bytes}); });
     std::sort(live_.begin(), live_.end(),
-              [](const Reachability::Object& a, const Reachability::Object& b) { return a.offset < b.offset; });
+              [](const Reachability::Object& a, const Reachability::Object& b) {
+                return a.offset < b.offset;
+              });
     result_.objects = live_.size();
   }
 
@@ -25,15 +28,17 @@ class Tracer {
     });
     result_.reached = reached_.size();
     if (result_.opaque.empty() && result_.damage.empty()) {
-      std::copy_if(live_.begin(), live_.end(), std::back_inserter(result_.leaked),
-                   [&](const Reachability::Object& object) { return !reached_.contains(object.offset); });
+      std::copy_if(
+          live_.begin(), live_.end(), std::back_inserter(result_.leaked),
+          [&](const Reachability::Object& object) { return !reached_.contains(object.offset); });
     }
     return std::move(result_);
   }
 
  private:
   void visit_root(Tx& tx, const RootEntry& root) {
-    name_ = "root '" + std::string(root.name.data(), ::strnlen(root.name.data(), root.name.size())) + "'";
+    name_ = "root '" +
+            std::string(root.name.data(), ::strnlen(root.name.data(), root.name.size())) + "'";
     Region& region = pool_->core().region();
     if (root.check != crc32c(&root, offsetof(RootEntry, check)) ||
         !inside(root.object, root.bytes, region.superblock().heap_offset, region.grown_bytes())) {
@@ -46,7 +51,8 @@ class Tracer {
       reach(root.object);
       if (known == nullptr || known->bytes != root.bytes) return;
       CheckedTx checked(tx, region);
-      if (const auto wrong = known->audit(checked, region.at<void*>(root.object), [&](Offset at) { return reach(at); }))
+      if (const auto wrong = known->audit(checked, region.at<void*>(root.object),
+                                          [&](Offset at) { return reach(at); }))
         damaged(*wrong);
     } catch (const std::exception& error) {  // also a length that no memory could hold
       damaged(error.what());
@@ -55,15 +61,18 @@ class Tracer {
 
   void damaged(const std::string& what) { result_.damage.push_back(name_ + ": " + what); }
 
-  /// The bytes of the live object at `offset`. Throws when there is none, and when going on could be endless.
+  /// The bytes of the live object at `offset`. Throws when there is none, and when going on could
+  /// be endless.
   std::uint64_t reach(Offset offset) {
     const auto found = std::lower_bound(
         live_.begin(), live_.end(), offset,
         [](const Reachability::Object& object, Offset wanted) { return object.offset < wanted; });
     if (found == live_.end() || found->offset != offset)
-      throw Exception(Code::kCorrupt, "refers to byte " + std::to_string(offset) + ", where no live object starts");
+      throw Exception(Code::kCorrupt,
+                      "refers to byte " + std::to_string(offset) + ", where no live object starts");
     if (!reached_.insert(offset).second)
-      throw Exception(Code::kCorrupt, "reaches the object at byte " + std::to_string(offset) + " a second time");
+      throw Exception(Code::kCorrupt,
+                      "reaches the object at byte " + std::to_string(offset) + " a second time");
     return found->bytes;
   }
 

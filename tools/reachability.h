@@ -13,17 +13,18 @@ struct Reachability {
     Offset offset;
     std::uint64_t bytes;
   };
-  std::uint64_t objects = 0;           // live in the heap
-  std::uint64_t reached = 0;           // of them, by roots of known types
-  std::vector<std::string> opaque;     // roots of types that this tool does not know
-  std::vector<Object> leaked;          // live but not reached; told only when nothing is opaque or damaged
-  std::vector<std::string> damage;     // what root tables and structures say about themselves, and dangling links
+  std::uint64_t objects = 0;        // live in the heap
+  std::uint64_t reached = 0;        // of them, by roots of known types
+  std::vector<std::string> opaque;  // roots of types that this tool does not know
+  std::vector<Object> leaked;  // live but not reached; told only when nothing is opaque or damaged
+  std::vector<std::string>
+      damage;  // what root tables and structures say about themselves, and dangling links
 
   bool sound() const { return leaked.empty() && damage.empty(); }
 };
 
-/// Walks every root of `pool` whose type is known (tools/known_types.cc), trusting nothing that it reads.
-/// Requires: no other thread uses the pool.
+/// Walks every root of `pool` whose type is known (tools/known_types.cc), trusting nothing that it
+/// reads. Requires: no other thread uses the pool.
 Reachability trace(Pool& pool);
 
 }  // namespace perdure::tools

@@ -1,11 +1,11 @@
 #include "tools/report.h"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
 #include <vector>
+
+#include <fmt/core.h>
 
 #include "perdure/error.h"
 
@@ -25,6 +25,9 @@ std::string label_of(std::string name) {
   return name;
 }
 
+/// Numbers that are copied elsewhere rather than read: places and seeds.
+bool names_something(std::string_view name) { return name == "seed" || ends_with(name, "_byte"); }
+
 std::string with_thousands(std::uint64_t value) {
   const std::string digits = std::to_string(value);
   std::string text;
@@ -42,7 +45,8 @@ std::string text_of(const std::string& name, const Report& value) {
   if (value.is_number() && ends_with(name, "_ns")) return human_ns(value.get<double>());
   if (value.is_number_float()) return fmt::format("{:.2f}", value.get<double>());
   if (ends_with(name, "_bytes")) return human_bytes(value.get<std::uint64_t>());
-  if (value.is_number_unsigned() && !ends_with(name, "pid")) return with_thousands(value.get<std::uint64_t>());
+  if (value.is_number_unsigned() && !names_something(name))
+    return with_thousands(value.get<std::uint64_t>());
   return value.dump();
 }
 
@@ -57,7 +61,8 @@ void print_columns(const std::string& indent, const Report& rows) {
   }
   for (const Report& row : rows) {
     cells.emplace_back();
-    for (const std::string& name : names) cells.back().push_back(text_of(name, row.value(name, Report())));
+    for (const std::string& name : names)
+      cells.back().push_back(text_of(name, row.value(name, Report())));
   }
   std::vector<std::size_t> width(names.size());
   for (const auto& row : cells) {
@@ -108,7 +113,8 @@ std::string human_bytes(std::uint64_t bytes) {
   std::size_t unit = 0;
   auto scaled = static_cast<double>(bytes);
   for (; scaled >= 1024 && unit + 1 < std::size(kUnits); ++unit) scaled /= 1024;
-  if (unit == 0 || bytes % (std::uint64_t{1} << (10 * unit)) == 0) return fmt::format("{:.0f} {}", scaled, kUnits[unit]);
+  if (unit == 0 || bytes % (std::uint64_t{1} << (10 * unit)) == 0)
+    return fmt::format("{:.0f} {}", scaled, kUnits[unit]);
   return fmt::format("{:.1f} {}", scaled, kUnits[unit]);
 }
 
@@ -124,10 +130,13 @@ std::uint64_t parse_bytes(std::string_view text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   const std::string_view unit = text.substr(static_cast<std::size_t>(end - text.data()));
   constexpr std::string_view kUnits = "KMGT";
-  const unsigned shift =
-      unit.size() == 1 && kUnits.find(unit[0]) != kUnits.npos ? 10 * static_cast<unsigned>(kUnits.find(unit[0]) + 1) : 0;
+  const unsigned shift = unit.size() == 1 && kUnits.find(unit[0]) != kUnits.npos
+                             ? 10 * static_cast<unsigned>(kUnits.find(unit[0]) + 1)
+                             : 0;
   if (error != std::errc() || (!unit.empty() && shift == 0) || value > ~std::uint64_t{0} >> shift)
-    throw Exception(Code::kInvalid, "'" + std::string(text) + "' is not a size; write bytes, or a number and K, M, G or T");
+    throw Exception(
+        Code::kInvalid,
+        "'" + std::string(text) + "' is not a size; write bytes, or a number and K, M, G or T");
   return value << shift;
 }
 

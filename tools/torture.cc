@@ -1,13 +1,14 @@
-// torture: real processes, killed with SIGKILL at random moments, a quarter of them while they still recover; and a
-// verifier that knows from the committed counts alone what every byte of the pool must say (torture_state.h).
-#include <fmt/core.h>
-
+// torture: real processes, killed with SIGKILL at random moments, a quarter of them while they
+// still recover; and a verifier that knows from the committed counts alone what every byte of the
+// pool must say (torture_state.h).
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <map>
 #include <random>
 #include <thread>
+
+#include <fmt/core.h>
 
 #include "tools/child.h"
 #include "tools/command.h"
@@ -17,6 +18,8 @@
 
 namespace perdure::tools {
 namespace {
+
+using Clock = std::chrono::steady_clock;
 
 constexpr const char* kStateRoot = "torture";
 constexpr const char* kMapRoot = "torture.map";
@@ -40,7 +43,8 @@ struct Options {
   }();
 };
 
-// ---- the worker ------------------------------------------------------------------------------------------------
+// ---- the worker
+// ------------------------------------------------------------------------------------------------
 
 /// Tags below kMaxTortureThreads acknowledge a transaction of that thread.
 enum Tag : std::uint8_t { kOpening = 100, kReplayed = 101 };
@@ -72,6 +76,7 @@ void work(const Options& options) {
   auto* state = pool.root<TortureState>(kStateRoot);
   auto* map = pool.root<TortureMap>(kMapRoot);
   std::vector<std::thread> threads;
+  threads.reserve(options.threads);
   for (std::uint64_t t = 0; t < options.threads; ++t) {
     threads.emplace_back([&, t] {
       std::uint64_t n = pool.read_only([&](Tx& tx) { return tx.load(state->committed[t].value); });
@@ -85,7 +90,8 @@ void work(const Options& options) {
   for (std::thread& thread : threads) thread.join();
 }
 
-// ---- the verifier ----------------------------------------------------------------------------------------------
+// ---- the verifier
+// ----------------------------------------------------------------------------------------------
 
 /// What the pool must hold after `committed[t]` transactions of each thread t.
 class Model {
@@ -132,18 +138,19 @@ class Torture {
   int run() {
     prepare();
     verify(true);
-    const auto start = std::chrono::steady_clock::now();
+    const auto start = Clock::now();
     {
       Progress progress("killing", options_->kills);
       while (kills_ < options_->kills && violations_.empty()) {
         kill_one();
-        // Mostly from a private copy: then the file stays as the kill left it, and the next worker has to recover it.
+        // Mostly from a private copy: then the file stays as the kill left it, and the next worker
+        // has to recover it.
         verify(random_() % 4 == 0);
         progress.show(++kills_);
       }
     }
     if (violations_.empty()) verify(true);
-    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
     std::uint64_t transactions = 0;
     for (std::size_t t = 0; t < kMaxTortureThreads; ++t) transactions += model_.done(t);
     print({{"file", options_->file},
@@ -160,17 +167,23 @@ class Torture {
            {"transactions_acknowledged", acknowledgements_},
            {"violations", violations_.size()}},
           options_->json);
-    for (const std::string& violation : violations_) fmt::print(stderr, "perdure: violation: {}\n", violation);
-    if (!violations_.empty()) fmt::print(stderr, "perdure: {} is left as it was found\n", options_->file);
+    for (const std::string& violation : violations_)
+      fmt::print(stderr, "perdure: violation: {}\n", violation);
+    if (!violations_.empty())
+      fmt::print(stderr, "perdure: {} is left as it was found\n", options_->file);
     return violations_.empty() ? kDone : kNegative;
   }
 
  private:
   void prepare() {
     const bool exists = std::filesystem::exists(std::filesystem::symlink_status(options_->file));
-    Pool pool = (exists ? Pool::open(options_->file, options_->pool) : Pool::create(options_->file, options_->pool)).value();
+    Pool pool = (exists ? Pool::open(options_->file, options_->pool)
+                        : Pool::create(options_->file, options_->pool))
+                    .value();
     if (exists && pool.find_root<TortureState>(kStateRoot) == nullptr)
-      throw Exception(Code::kExists, options_->file + ": holds a pool that was not made by torture; name another file");
+      throw Exception(
+          Code::kExists,
+          options_->file + ": holds a pool that was not made by torture; name another file");
     auto* state = pool.root<TortureState>(kStateRoot);
     pool.root<TortureMap>(kMapRoot);
     pool.atomically([&](Tx& tx) {
@@ -182,26 +195,43 @@ class Torture {
     guarantee_ = std::string(pool.guarantee());
   }
 
+  /// Three kills of four come while the worker works, the others while it opens the pool and
+  /// recovers.
   void kill_one() {
-    Child worker({"torture-worker", options_->file, "--threads", std::to_string(options_->threads), "--domain",
-                  options_->domain});
+    Child worker({"torture-worker", options_->file, "--threads", std::to_string(options_->threads),
+                  "--domain", options_->domain, "--engine",
+                  std::string(engine_name(options_->pool.engine))});
     const auto opening = worker.receive();
-    if (!opening || opening->tag != kOpening) throw Exception(Code::kIo, "the worker did not start");
-    const double longest = random_() % 4 == 0 ? std::min(0.002, options_->seconds_per_run) : options_->seconds_per_run;
-    std::this_thread::sleep_for(std::chrono::duration<double>(std::uniform_real_distribution(0.0, longest)(random_)));
-    worker.kill();
+    if (!opening || opening->tag != kOpening)
+      throw Exception(Code::kIo, "the worker did not start");
+    const auto start = Clock::now();
     bool opened = false;
-    while (const auto message = worker.receive()) {
-      if (message->tag == kReplayed) {
-        opened = true;
-        note_replay(message->value);
-      } else {
-        acknowledged_[message->tag] = std::max(acknowledged_[message->tag], message->value);
-        ++acknowledgements_;
-      }
+    double longest = opening_seconds_;
+    if (random_() % 4 != 0) {
+      opened = take(worker);
+      opening_seconds_ =
+          std::max(0.001, std::chrono::duration<double>(Clock::now() - start).count());
+      longest = options_->seconds_per_run;
     }
+    std::this_thread::sleep_for(
+        std::chrono::duration<double>(std::uniform_real_distribution(0.0, longest)(random_)));
+    worker.kill();
+    while (take(worker)) opened = true;
     if (!opened) ++kills_while_opening_;
     if (worker.wait() != -1) violate("a worker ended by itself");
+  }
+
+  /// Receives one message; false when there will be no more.
+  bool take(Child& worker) {
+    const auto message = worker.receive();
+    if (!message) return false;
+    if (message->tag == kReplayed) {
+      note_replay(message->value);
+    } else {
+      acknowledged_[message->tag] = std::max(acknowledged_[message->tag], message->value);
+      ++acknowledgements_;
+    }
+    return true;
   }
 
   void note_replay(std::uint64_t records) {
@@ -209,31 +239,37 @@ class Torture {
     recoveries_with_replay_ += records > 0 ? 1 : 0;
   }
 
-  void violate(std::string what) { violations_.push_back(fmt::format("after kill {}: {}", kills_, what)); }
+  void violate(std::string what) {
+    violations_.push_back(fmt::format("after kill {}: {}", kills_, what));
+  }
 
   /// Recovers, in the file or in a private copy of it, and compares everything with the model.
   void verify(bool in_file) {
-    auto opened = in_file ? Pool::open(options_->file, options_->pool) : Pool::inspect(options_->file);
+    auto opened =
+        in_file ? Pool::open(options_->file, options_->pool) : Pool::inspect(options_->file);
     if (!opened) return violate(opened.error().message);
     Pool& pool = opened.value();
     if (in_file) note_replay(pool.recovery().records_replayed);
     auto* state = pool.root<TortureState>(kStateRoot);
     auto* map = pool.root<TortureMap>(kMapRoot);
     for (std::uint64_t t = 0; t < kMaxTortureThreads; ++t) {
-      const std::uint64_t committed = pool.read_only([&](Tx& tx) { return tx.load(state->committed[t].value); });
+      const std::uint64_t committed =
+          pool.read_only([&](Tx& tx) { return tx.load(state->committed[t].value); });
       if (committed < acknowledged_[t])
         violate(fmt::format("thread {}: {} acknowledged, {} kept", t, acknowledged_[t], committed));
       // What an earlier recovery has shown must stay, too.
       if (committed < model_.done(t))
         violate(fmt::format("thread {}: {} were there, now {}", t, model_.done(t), committed));
       if (acknowledged_[t] != 0 && committed > std::max(acknowledged_[t], model_.done(t)) + 1)
-        violate(fmt::format("thread {}: {} kept, but only {} begun", t, committed, acknowledged_[t] + 1));
+        violate(fmt::format("thread {}: {} kept, but only {} begun", t, committed,
+                            acknowledged_[t] + 1));
       model_.advance(t, committed);
     }
     pool.read_only([&](Tx& tx) { compare(tx, *state, *map); });
     const Reachability reached = trace(pool);
     for (const std::string& what : reached.damage) violate(what);
-    if (!reached.leaked.empty()) violate(fmt::format("{} heap objects are leaked", reached.leaked.size()));
+    if (!reached.leaked.empty())
+      violate(fmt::format("{} heap objects are leaked", reached.leaked.size()));
   }
 
   void compare(Tx& tx, TortureState& state, TortureMap& map) {
@@ -244,15 +280,19 @@ class Torture {
       if (balance != model_.balances()[i])
         violate(fmt::format("account {} holds {}, not {}", i, balance, model_.balances()[i]));
     }
-    if (total != kOpeningBalance * static_cast<std::int64_t>(kAccounts)) violate(fmt::format("the accounts sum up to {}", total));
+    if (total != kOpeningBalance * static_cast<std::int64_t>(kAccounts))
+      violate(fmt::format("the accounts sum up to {}", total));
     std::size_t records = 0;
     map.for_each(tx, [&](std::string_view key, std::string_view value) {
       ++records;
-      if (!model_.holds(key, value)) violate(fmt::format("record '{}' is not what was last put", key));
+      if (!model_.holds(key, value))
+        violate(fmt::format("record '{}' is not what was last put", key));
     });
-    for (const auto& [what, count] : {std::pair("ledger", tx.load(state.ledger)), std::pair("size", map.size(tx)),
-                                      std::pair("walk", std::uint64_t{records})}) {
-      if (count != model_.records()) violate(fmt::format("{} of the map: {} records, not {}", what, count, model_.records()));
+    for (const auto& [what, count] :
+         {std::pair("ledger", tx.load(state.ledger)), std::pair("size", map.size(tx)),
+          std::pair("walk", std::uint64_t{records})}) {
+      if (count != model_.records())
+        violate(fmt::format("{} of the map: {} records, not {}", what, count, model_.records()));
     }
   }
 
@@ -261,6 +301,7 @@ class Torture {
   Model model_;
   std::array<std::uint64_t, kMaxTortureThreads> acknowledged_{};
   std::uint64_t acknowledgements_ = 0;
+  double opening_seconds_ = 0.001;  // that the last opening took
   std::uint64_t kills_ = 0;
   std::uint64_t kills_while_opening_ = 0;
   std::uint64_t recoveries_with_replay_ = 0;
@@ -288,23 +329,29 @@ void add_torture_command(CLI::App& app) {
     return std::pair(command, options);
   };
   const auto [torture, options] =
-      add("torture", "Kill a process in the middle of its transactions, recover, verify, again and again",
+      add("torture",
+          "Kill a process in the middle of its transactions, recover, verify, again and again",
           [](const Options& chosen) {
             if (const int code = Torture(chosen).run(); code != kDone) leave_with(code);
           });
   torture->add_option("--kills", options->kills, "How often")->capture_default_str();
-  torture->add_option("--seconds-per-run", options->seconds_per_run, "A kill comes within this time, at random")
+  torture
+      ->add_option("--seconds-per-run", options->seconds_per_run,
+                   "A kill comes within this time of the work, at random")
       ->capture_default_str()
       ->check(CLI::Range(0.0, 3600.0));
   torture->add_option("--seed", options->seed, "Of the moments of the kills; random if not given");
   add_create_options(*torture, options->pool);
   add_json_flag(*torture, options->json);
   torture->footer(
-      "Transfers between accounts and puts and erasures in a hash map, from several threads. Every committed\n"
-      "transaction is determined by its number, so each recovery is compared word for word with what must be there.\n"
+      "Transfers between accounts and puts and erasures in a hash map, from several threads. Every "
+      "committed\n"
+      "transaction is determined by its number, so each recovery is compared word for word with "
+      "what must be there.\n"
       "Examples:\n"
       "  perdure torture /dev/shm/t.pool --kills 500     process death, memory\n"
-      "  perdure torture ./t.pool --kills 200            the same on a file, synced by every commit");
+      "  perdure torture ./t.pool --kills 200            the same on a file, synced by every "
+      "commit");
   add("torture-worker", "The process that torture kills", work).first->group("");
 }
 

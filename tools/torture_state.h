@@ -1,8 +1,10 @@
-// What the torture workload keeps in its pool, and what it must be after any number of its transactions.
+// What the torture workload keeps in its pool, and what it must be after any number of its
+// transactions.
 //
-// Everything that thread t does in its n-th transaction follows from (t, n). So the numbers of committed transactions,
-// which the pool stores, determine every balance, every record and the ledger: the verifier compares all of them, and
-// a lost, half-done or repeated transaction cannot hide.
+// Everything that thread t does in its n-th transaction follows from (t, n). So the numbers of
+// committed transactions, which the pool stores, determine every balance, every record and the
+// ledger: the verifier compares all of them, and a lost, half-done or repeated transaction cannot
+// hide.
 #pragma once
 
 #include <array>
@@ -42,7 +44,8 @@ struct TortureStep {
 };
 
 inline std::uint64_t torture_random(std::uint64_t thread, std::uint64_t n, std::uint64_t salt) {
-  std::uint64_t x = (thread + 1) * 0x9e3779b97f4a7c15u ^ n * 0xd1342543de82ef95u ^ salt * 0xaf251af3b0f025b5u;
+  std::uint64_t x =
+      (thread + 1) * 0x9e3779b97f4a7c15u ^ n * 0xd1342543de82ef95u ^ salt * 0xaf251af3b0f025b5u;
   x = (x ^ x >> 31) * 0x7fb5d329728ea185u;
   x = (x ^ x >> 27) * 0x81dadef4bc2dd44du;
   return x ^ x >> 33;
@@ -62,7 +65,8 @@ inline std::string torture_key(std::uint64_t thread, std::uint64_t key) {
   return std::to_string(thread) + ":" + std::to_string(key);
 }
 
-/// Mostly small; one in 64 needs an extent, one in 512 is larger than half a log, so that its record is spilled.
+/// Mostly small; one in 64 needs an extent, one in 512 is larger than half a log, so that its
+/// record is spilled.
 inline std::string torture_value(std::uint64_t thread, std::uint64_t n) {
   const std::uint64_t r = torture_random(thread, n, 2);
   std::uint64_t size = r % 400;
@@ -72,7 +76,8 @@ inline std::string torture_value(std::uint64_t thread, std::uint64_t n) {
     size += 150000;
   }
   std::string value(size, '\0');
-  for (std::uint64_t i = 0; i < size; ++i) value[i] = static_cast<char>(torture_random(thread, n, 3 + i / 8) >> i % 8 * 8);
+  for (std::uint64_t i = 0; i < size; ++i)
+    value[i] = static_cast<char>(torture_random(thread, n, 3 + i / 8) >> i % 8 * 8);
   return value;
 }
 

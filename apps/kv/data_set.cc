@@ -1,10 +1,10 @@
 #include "apps/kv/data_set.h"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <fstream>
 #include <sstream>
+
+#include <fmt/core.h>
 
 #include "perdure/error.h"
 
@@ -14,7 +14,8 @@ namespace {
 constexpr const char* kWordNet = "/usr/share/wordnet/data.";
 constexpr const char* kWords = "/usr/share/dict/words";
 
-/// One line of a WordNet data file (wndb(5WN)): offset, file, type, word count in hex, words with ids, …, | gloss.
+/// One line of a WordNet data file (wndb(5WN)): offset, file, type, word count in hex, words with
+/// ids, …, | gloss.
 bool parse_synset(const std::string& line, char part_of_speech, Record& record) {
   const auto bar = line.find(" | ");
   if (line.empty() || line[0] == ' ' || bar == line.npos) return false;  // the licence, indented
@@ -37,7 +38,8 @@ bool parse_synset(const std::string& line, char part_of_speech, Record& record) 
 
 DataSet load_word_net(std::uint64_t limit) {
   DataSet set{"WordNet 3.0 (Debian package wordnet-base)", {}};
-  constexpr std::pair<const char*, char> kFiles[] = {{"noun", 'n'}, {"verb", 'v'}, {"adj", 'a'}, {"adv", 'r'}};
+  constexpr std::pair<const char*, char> kFiles[] = {
+      {"noun", 'n'}, {"verb", 'v'}, {"adj", 'a'}, {"adv", 'r'}};
   for (const auto& [name, part_of_speech] : kFiles) {
     std::ifstream file(kWordNet + std::string(name));
     Record record;
@@ -49,7 +51,9 @@ DataSet load_word_net(std::uint64_t limit) {
 }
 
 DataSet load_word_list(std::uint64_t limit) {
-  DataSet set{std::string(kWords) + " (install the package wordnet-base for words with their meanings)", {}};
+  DataSet set{
+      std::string(kWords) + " (install the package wordnet-base for words with their meanings)",
+      {}};
   std::ifstream file(kWords);
   std::uint64_t number = 0;
   for (std::string word; set.records.size() < limit && std::getline(file, word);) {
@@ -64,8 +68,8 @@ DataSet load_data_set(std::uint64_t limit) {
   DataSet set = load_word_net(limit);
   if (set.records.empty()) set = load_word_list(limit);
   if (set.records.empty())
-    throw Exception(Code::kNotFound, std::string("no data set: neither ") + kWordNet + "noun nor " + kWords +
-                                         " is there; install the package wordnet-base");
+    throw Exception(Code::kNotFound, std::string("no data set: neither ") + kWordNet + "noun nor " +
+                                         kWords + " is there; install the package wordnet-base");
   return set;
 }
 

@@ -1,8 +1,8 @@
-// kv demo: a real data set, durable transactions, and a parent that kills the loader in the middle, again and again.
+// kv demo: a real data set, durable transactions, and a parent that kills the loader in the middle,
+// again and again.
 //
-// The worker tells the parent, through a pipe, the number of every record once its commit has returned. Whatever was
-// told must be there after the kill, and whatever is there must be whole.
-#include <fmt/core.h>
+// The worker tells the parent, through a pipe, the number of every record once its commit has
+// returned. Whatever was told must be there after the kill, and whatever is there must be whole.
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -12,6 +12,8 @@
 #include <random>
 #include <thread>
 #include <unordered_map>
+
+#include <fmt/core.h>
 
 #include "apps/kv/data_set.h"
 #include "apps/kv/kv.h"
@@ -44,11 +46,13 @@ double nanoseconds_since(Clock::time_point start) {
   return std::chrono::duration<double, std::nano>(Clock::now() - start).count();
 }
 
-// ---- the worker ------------------------------------------------------------------------------------------------
+// ---- the worker
+// ------------------------------------------------------------------------------------------------
 
 enum Tag : std::uint8_t { kAcknowledged, kTransactions, kFlushes, kFences, kBytes, kElapsedNs };
 
-/// Loads what is missing, one record to a transaction, until the time is up; record i is thread i % threads' work.
+/// Loads what is missing, one record to a transaction, until the time is up; record i is thread i %
+/// threads' work.
 void work(const Options& options) {
   const DataSet set = load_data_set(options.records);
   PoolOptions pool_options = options.pool;
@@ -63,6 +67,7 @@ void work(const Options& options) {
     start = Clock::now();
   });
   std::vector<std::thread> threads;
+  threads.reserve(options.threads);
   for (std::uint64_t t = 0; t < options.threads; ++t) {
     threads.emplace_back([&, t] {
       std::uint64_t next = t;
@@ -71,7 +76,8 @@ void work(const Options& options) {
         next += options.threads;
       }
       ready.arrive_and_wait();
-      for (; next < set.records.size() && nanoseconds_since(start) < options.seconds * 1e9; next += options.threads) {
+      for (; next < set.records.size() && nanoseconds_since(start) < options.seconds * 1e9;
+           next += options.threads) {
         const Record& record = set.records[next];
         pool.atomically([&](Tx& tx) { map->put(tx, record.key, record.value); });
         tools::send_to_parent({kAcknowledged, next});
@@ -89,12 +95,15 @@ void work(const Options& options) {
   tools::send_to_parent({kElapsedNs, elapsed});
 }
 
-// ---- the parent ------------------------------------------------------------------------------------------------
+// ---- the parent
+// ------------------------------------------------------------------------------------------------
 
 class Demo {
  public:
   explicit Demo(const Options& options)
-      : options_(&options), set_(load_data_set(options.records)), acknowledged_(set_.records.size(), false) {
+      : options_(&options),
+        set_(load_data_set(options.records)),
+        acknowledged_(set_.records.size(), false) {
     for (std::size_t i = 0; i < set_.records.size(); ++i) index_.emplace(set_.records[i].key, i);
   }
 
@@ -102,7 +111,8 @@ class Demo {
     begin_anew();
     std::mt19937_64 random(options_->seed);
     // Kills fall into the first three quarters, so that the last leg is long enough to be measured.
-    std::uniform_int_distribution<std::uint64_t> anywhere(1, std::max<std::uint64_t>(1, set_.records.size() * 3 / 4));
+    std::uniform_int_distribution<std::uint64_t> anywhere(
+        1, std::max<std::uint64_t>(1, set_.records.size() * 3 / 4));
     std::vector<std::uint64_t> targets(options_->kills);
     for (std::uint64_t& target : targets) target = anywhere(random);
     std::sort(targets.begin(), targets.end());
@@ -119,7 +129,8 @@ class Demo {
     }
     const auto present = verify()["present"].get<std::uint64_t>();
     tools::print(report(present, kills, costs), options_->json);
-    for (const std::string& violation : violations_) fmt::print(stderr, "perdure: violation: {}\n", violation);
+    for (const std::string& violation : violations_)
+      fmt::print(stderr, "perdure: violation: {}\n", violation);
     return violations_.empty() ? tools::kDone : tools::kNegative;
   }
 
@@ -137,8 +148,10 @@ class Demo {
         ours = old.find_root<DemoMarker>(kDemoRoot) != nullptr;
       }
       if (!ours)
-        throw Exception(Code::kExists, options_->file + ": holds a pool that no demo made; it is never overwritten, name "
-                                                        "another file");
+        throw Exception(Code::kExists,
+                        options_->file +
+                            ": holds a pool that no demo made; it is never overwritten, name "
+                            "another file");
       std::filesystem::remove(path);
     }
     Pool pool = Pool::create(options_->file, options_->pool).value();
@@ -147,13 +160,14 @@ class Demo {
     pool.root<Map>(kRoot);
   }
 
-  /// Runs a worker until `target` records are acknowledged in all or its share of the time is over, and kills it; with
-  /// kToTheEnd lets it end by itself. Answers what its transactions cost.
+  /// Runs a worker until `target` records are acknowledged in all or its share of the time is over,
+  /// and kills it; with kToTheEnd lets it end by itself. Answers what its transactions cost.
   Report run_worker(std::uint64_t target, tools::Progress& progress) {
     const double seconds = options_->seconds / static_cast<double>(options_->kills + 1);
-    tools::Child worker({"kv", "demo-worker", options_->file, "--records", std::to_string(options_->records), "--threads",
-                         std::to_string(options_->threads), "--domain", options_->domain, "--seconds",
-                         std::to_string(target == kToTheEnd ? seconds : 2 * options_->seconds)});
+    tools::Child worker(
+        {"kv", "demo-worker", options_->file, "--records", std::to_string(options_->records),
+         "--threads", std::to_string(options_->threads), "--domain", options_->domain, "--seconds",
+         std::to_string(target == kToTheEnd ? seconds : 2 * options_->seconds)});
     const auto start = Clock::now();
     std::uint64_t totals[kElapsedNs + 1] = {};
     bool killed = false;
@@ -172,12 +186,18 @@ class Demo {
       }
     }
     const int code = worker.wait();
-    if (!killed && code != 0) throw Exception(Code::kIo, "the loading process failed with code " + std::to_string(code));
-    const auto transactions = static_cast<double>(std::max<std::uint64_t>(1, totals[kTransactions]));
-    const auto per_transaction = [&](Tag tag) { return static_cast<double>(totals[tag]) / transactions; };
+    if (!killed && code != 0)
+      throw Exception(Code::kIo, "the loading process failed with code " + std::to_string(code));
+    const auto transactions =
+        static_cast<double>(std::max<std::uint64_t>(1, totals[kTransactions]));
+    const auto per_transaction = [&](Tag tag) {
+      return static_cast<double>(totals[tag]) / transactions;
+    };
     return {{"transactions", totals[kTransactions]},
             {"transactions_per_second",
-             static_cast<std::uint64_t>(transactions * 1e9 / static_cast<double>(std::max<std::uint64_t>(1, totals[kElapsedNs])))},
+             static_cast<std::uint64_t>(
+                 transactions * 1e9 /
+                 static_cast<double>(std::max<std::uint64_t>(1, totals[kElapsedNs])))},
             {"loading_threads", options_->threads},
             {"flushes_per_transaction", per_transaction(kFlushes)},
             {"fences_per_transaction", per_transaction(kFences)},
@@ -201,33 +221,41 @@ class Demo {
       count = 0;
       map->for_each(tx, [&](std::string_view key, std::string_view value) {
         const auto known = index_.find(std::string(key));
-        if (known == index_.end()) return violate(fmt::format("a record '{}' that nobody put", key));
-        if (set_.records[known->second].value != value) violate(fmt::format("record '{}' is not whole", key));
+        if (known == index_.end())
+          return violate(fmt::format("a record '{}' that nobody put", key));
+        if (set_.records[known->second].value != value)
+          violate(fmt::format("record '{}' is not whole", key));
         if (present[known->second]) violate(fmt::format("record '{}' is there twice", key));
         present[known->second] = true;
         ++count;
       });
-      if (map->size(tx) != count) violate(fmt::format("{} records are there, {} are counted", count, map->size(tx)));
+      if (map->size(tx) != count)
+        violate(fmt::format("{} records are there, {} are counted", count, map->size(tx)));
     });
 
     std::uint64_t in_flight = 0;
     for (std::size_t i = 0; i < present.size(); ++i) {
-      if (acknowledged_[i] && !present[i]) violate(fmt::format("record '{}' was acknowledged and is lost", set_.records[i].key));
+      if (acknowledged_[i] && !present[i])
+        violate(fmt::format("record '{}' was acknowledged and is lost", set_.records[i].key));
       if (!present[i]) {
         // A thread stores its records in order, so nothing of its own may lie behind a gap.
         const std::size_t later = i + options_->threads;
-        if (later < present.size() && present[later]) violate(fmt::format("record '{}' is there, an earlier one is not", set_.records[later].key));
+        if (later < present.size() && present[later])
+          violate(
+              fmt::format("record '{}' is there, an earlier one is not", set_.records[later].key));
       } else if (!acknowledged_[i]) {
         ++in_flight;  // committed, but killed before it could say so
         acknowledged_[i] = true;
         ++acknowledged_count_;
       }
     }
-    if (in_flight > options_->threads) violate(fmt::format("{} records more than could be in flight", in_flight));
+    if (in_flight > options_->threads)
+      violate(fmt::format("{} records more than could be in flight", in_flight));
 
     const tools::Reachability reached = tools::trace(pool);
     for (const std::string& what : reached.damage) violate(what);
-    if (!reached.leaked.empty()) violate(fmt::format("{} heap objects are leaked", reached.leaked.size()));
+    if (!reached.leaked.empty())
+      violate(fmt::format("{} heap objects are leaked", reached.leaked.size()));
     domain_ = std::string(domain_name(pool.domain()));
     guarantee_ = std::string(pool.guarantee());
     used_bytes_ = pool.core().heap().usage().object_bytes;
@@ -273,12 +301,18 @@ void add_demo_command(CLI::App& kv) {
     CLI::App* command = kv.add_subcommand(name, about);
     command->add_option("FILE", options->file, "The pool; made anew if an earlier demo made it")
         ->default_val("data/words.pool");
-    command->add_option("--records", options->records, "Records of the data set to load (default: all)")
+    command
+        ->add_option("--records", options->records,
+                     "Records of the data set to load (default: all)")
         ->check(CLI::PositiveNumber);
-    command->add_option("--seconds", options->seconds, "Stop loading after this time, on a slow device")
+    command
+        ->add_option("--seconds", options->seconds,
+                     "Stop loading after this time, on a slow device")
         ->capture_default_str()
         ->check(CLI::PositiveNumber);
-    command->add_option("--threads", options->threads, "Loading threads; on files they share the waits for the device")
+    command
+        ->add_option("--threads", options->threads,
+                     "Loading threads; on files they share the waits for the device")
         ->capture_default_str()
         ->check(CLI::Range(1, 32));
     tools::add_open_options(*command, options->pool);
@@ -288,12 +322,13 @@ void add_demo_command(CLI::App& kv) {
     });
     return std::pair(command, options);
   };
-  const auto [demo, options] =
-      add("demo", "Load a dictionary while being killed, and prove that nothing acknowledged is lost",
-          [](const Options& chosen) {
-            if (const int code = Demo(chosen).run(); code != tools::kDone) tools::leave_with(code);
-          });
-  demo->add_option("--kills", options->kills, "How often the loading process is killed")->capture_default_str();
+  const auto [demo, options] = add(
+      "demo", "Load a dictionary while being killed, and prove that nothing acknowledged is lost",
+      [](const Options& chosen) {
+        if (const int code = Demo(chosen).run(); code != tools::kDone) tools::leave_with(code);
+      });
+  demo->add_option("--kills", options->kills, "How often the loading process is killed")
+      ->capture_default_str();
   demo->add_option("--seed", options->seed, "Where it is killed; random if not given");
   tools::add_json_flag(*demo, options->json);
   // The hidden half: group "" keeps it out of the help.

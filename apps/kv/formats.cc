@@ -2,6 +2,7 @@
 
 #include <array>
 #include <charconv>
+
 #include <nlohmann/json.hpp>
 
 #include "perdure/error.h"
@@ -11,16 +12,26 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// ---- tsv -------------------------------------------------------------------------------------------------------
+// ---- tsv
+// -------------------------------------------------------------------------------------------------------
 
 void append_escaped(std::string& out, std::string_view raw) {
   for (const char c : raw) {
     switch (c) {
-      case '\t': out += "\\t"; break;
-      case '\n': out += "\\n"; break;
-      case '\\': out += "\\\\"; break;
-      case '\0': out += "\\0"; break;
-      default: out += c;
+      case '\t':
+        out += "\\t";
+        break;
+      case '\n':
+        out += "\\n";
+        break;
+      case '\\':
+        out += "\\\\";
+        break;
+      case '\0':
+        out += "\\0";
+        break;
+      default:
+        out += c;
     }
   }
 }
@@ -34,27 +45,40 @@ bool append_unescaped(std::string& out, std::string_view text) {
     }
     if (++i == text.size()) return false;
     switch (text[i]) {
-      case 't': out += '\t'; break;
-      case 'n': out += '\n'; break;
-      case '\\': out += '\\'; break;
-      case '0': out += '\0'; break;
-      default: return false;
+      case 't':
+        out += '\t';
+        break;
+      case 'n':
+        out += '\n';
+        break;
+      case '\\':
+        out += '\\';
+        break;
+      case '0':
+        out += '\0';
+        break;
+      default:
+        return false;
     }
   }
   return true;
 }
 
-// ---- jsonl -----------------------------------------------------------------------------------------------------
+// ---- jsonl
+// -----------------------------------------------------------------------------------------------------
 
-constexpr std::string_view kBase64 = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+constexpr std::string_view kBase64 =
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 std::string to_base64(std::string_view raw) {
   std::string text;
   for (std::size_t i = 0; i < raw.size(); i += 3) {
     const std::size_t count = std::min<std::size_t>(3, raw.size() - i);
     std::uint32_t bits = 0;
-    for (std::size_t k = 0; k < 3; ++k) bits = bits << 8 | (k < count ? static_cast<unsigned char>(raw[i + k]) : 0u);
-    for (std::size_t k = 0; k < 4; ++k) text += k <= count ? kBase64[bits >> (18 - 6 * k) & 63] : '=';
+    for (std::size_t k = 0; k < 3; ++k)
+      bits = bits << 8 | (k < count ? static_cast<unsigned char>(raw[i + k]) : 0u);
+    for (std::size_t k = 0; k < 4; ++k)
+      text += k <= count ? kBase64[bits >> (18 - 6 * k) & 63] : '=';
   }
   return text;
 }
@@ -100,7 +124,8 @@ bool get_field(const Json& object, const std::string& name, std::string& out) {
     return true;
   }
   const auto coded = object.find(name + "64");
-  return coded != object.end() && coded->is_string() && from_base64(coded->get_ref<const std::string&>(), out);
+  return coded != object.end() && coded->is_string() &&
+         from_base64(coded->get_ref<const std::string&>(), out);
 }
 
 }  // namespace
@@ -137,7 +162,8 @@ bool RecordReader::next(Record& record) {
     const Json object = Json::parse(line_, nullptr, false);
     if (object.is_discarded() || !object.is_object()) fail("is not a JSON object");
     if (!get_field(object, "key", record.key)) fail("has no string \"key\" or base64 \"key64\"");
-    if (!get_field(object, "value", record.value)) fail("has no string \"value\" or base64 \"value64\"");
+    if (!get_field(object, "value", record.value))
+      fail("has no string \"value\" or base64 \"value64\"");
     return true;
   }
   const auto tab = line_.find('\t');
@@ -145,8 +171,10 @@ bool RecordReader::next(Record& record) {
   record.key.clear();
   record.value.clear();
   const std::string_view text = line_;
-  if (text.find('\t', tab + 1) != text.npos) fail("has a second tab; write a tab inside a value as \\t");
-  if (!append_unescaped(record.key, text.substr(0, tab)) || !append_unescaped(record.value, text.substr(tab + 1)))
+  if (text.find('\t', tab + 1) != text.npos)
+    fail("has a second tab; write a tab inside a value as \\t");
+  if (!append_unescaped(record.key, text.substr(0, tab)) ||
+      !append_unescaped(record.value, text.substr(tab + 1)))
     fail("has a backslash that is none of \\t \\n \\\\ \\0");
   return true;
 }
@@ -165,7 +193,8 @@ bool RecordReader::next_lengths(Record& record) {
   const auto key = std::from_chars(line_.data(), end, lengths[0]);
   const bool space = key.ec == std::errc() && key.ptr != end && *key.ptr == ' ';
   const auto value = space ? std::from_chars(key.ptr + 1, end, lengths[1]) : key;
-  if (!space || value.ec != std::errc() || value.ptr != end) fail("does not begin with two lengths");
+  if (!space || value.ec != std::errc() || value.ptr != end)
+    fail("does not begin with two lengths");
   for (std::size_t i = 0; i < 2; ++i) {
     std::string& field = i == 0 ? record.key : record.value;
     // Piecewise, so that a hostile length costs no more memory than the input has bytes.
@@ -173,7 +202,8 @@ bool RecordReader::next_lengths(Record& record) {
     while (field.size() < lengths[i]) {
       const std::size_t had = field.size();
       field.resize(had + std::min<std::uint64_t>(lengths[i] - had, std::uint64_t{1} << 20));
-      if (!input_->read(field.data() + had, static_cast<std::streamsize>(field.size() - had))) fail("ends too early");
+      if (!input_->read(field.data() + had, static_cast<std::streamsize>(field.size() - had)))
+        fail("ends too early");
     }
   }
   if (input_->get() != '\n') fail("does not end with a newline after its value");
@@ -182,8 +212,8 @@ bool RecordReader::next_lengths(Record& record) {
 }
 
 void RecordReader::fail(const std::string& what) const {
-  throw Exception(Code::kInvalid,
-                  (format_ == Format::kLengths ? "record " : "line ") + std::to_string(number_) + " " + what);
+  throw Exception(Code::kInvalid, (format_ == Format::kLengths ? "record " : "line ") +
+                                      std::to_string(number_) + " " + what);
 }
 
 }  // namespace perdure::kv

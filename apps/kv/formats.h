@@ -1,8 +1,10 @@
-// Records as text and bytes, for `kv load`, `scan` and `dump`. All three formats carry every possible key and value.
+// Records as text and bytes, for `kv load`, `scan` and `dump`. All three formats carry every
+// possible key and value.
 //
 //   tsv      key TAB value NEWLINE; a tab, newline, backslash or zero byte is written \t \n \\ \0
-//   jsonl    {"key":…,"value":…} on a line; what is not UTF-8 is given as base64 in "key64" or "value64" instead
-//   lengths  key length SPACE value length NEWLINE key value NEWLINE: nothing is escaped
+//   jsonl    {"key":…,"value":…} on a line; what is not UTF-8 is given as base64 in "key64" or
+//   "value64" instead lengths  key length SPACE value length NEWLINE key value NEWLINE: nothing is
+//   escaped
 #pragma once
 
 #include <cstdint>
@@ -27,8 +29,8 @@ class RecordReader {
  public:
   RecordReader(std::istream& input, Format format) : input_(&input), format_(format) {}
 
-  /// The next record, or false at the end. Errors: throws Exception kInvalid that names the line (for `lengths` the
-  /// record) and what is wrong with it.
+  /// The next record, or false at the end. Errors: throws Exception kInvalid that names the line
+  /// (for `lengths` the record) and what is wrong with it.
   bool next(Record& record);
   /// Bytes taken so far.
   std::uint64_t bytes() const { return bytes_; }

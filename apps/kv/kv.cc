@@ -1,7 +1,5 @@
 #include "apps/kv/kv.h"
 
-#include <fmt/core.h>
-
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -9,8 +7,11 @@
 #include <map>
 #include <sstream>
 
+#include <fmt/core.h>
+
 #include "apps/kv/formats.h"
 #include "apps/kv/store.h"
+#include "tools/checked_tx.h"
 #include "tools/command.h"
 #include "tools/progress.h"
 
@@ -34,35 +35,61 @@ struct Options {
   PoolOptions pool;
 };
 
-// ---- opening ---------------------------------------------------------------------------------------------------
+// ---- opening
+// ---------------------------------------------------------------------------------------------------
 
 Pool open_to_write(const Options& options) {
-  return (options.must_exist ? Pool::open(options.file, options.pool) : Pool::open_or_create(options.file, options.pool))
+  return (options.must_exist ? Pool::open(options.file, options.pool)
+                             : Pool::open_or_create(options.file, options.pool))
       .value();
 }
 
-/// Readers take a private copy: any number of them at a time, and the file stays as it is.
-Pool open_to_read(const Options& options) { return Pool::inspect(options.file).value(); }
+/// A store that is only read: a private copy, so that any number of readers may look at a time,
+/// that the file stays as it is, and that damage in it ends in an error.
+class Reader {
+ public:
+  explicit Reader(const Options& options) : pool_(Pool::inspect(options.file).value()) {}
 
-/// Calls `visit(key, value)` for every record, some hundred per transaction, outside of any. Stops when it is false.
-template <class Visit>
-void for_each_record(Pool& pool, Visit visit) {
-  Map* map = pool.find_root<Map>(kRoot);
-  if (map == nullptr) return;
-  std::uint64_t cursor = 0;
-  do {
-    std::vector<Record> chunk;
-    cursor = pool.read_only([&](Tx& tx) {
-      chunk.clear();
-      return map->scan(tx, cursor, 256, [&](std::string_view key, std::string_view value) {
-        chunk.push_back({std::string(key), std::string(value)});
+  Pool& pool() { return pool_; }
+  /// What `body(tx, map)` answers, or nothing when the pool has no store.
+  template <class Body>
+  auto read(Body body) {
+    using Answer = std::invoke_result_t<Body&, tools::CheckedTx&, Map&>;
+    Map* map = pool_.find_root<Map>(kRoot);
+    if (map == nullptr) return std::optional<Answer>();
+    try {
+      return pool_.read_only([&](Tx& tx) {
+        tools::CheckedTx checked(tx, pool_.core().region());
+        return std::optional<Answer>(body(checked, *map));
       });
-    });
-    for (const Record& record : chunk) {
-      if (!visit(record.key, record.value)) return;
+    } catch (const Exception& error) {
+      throw Exception(error.code(), pool_.core().region().path() + ": the store " + error.what() +
+                                        "; `perdure check` tells more");
     }
-  } while (cursor != 0);
-}
+  }
+  /// Calls `visit(key, value)` for every record, outside of any transaction. Stops when it is
+  /// false.
+  template <class Visit>
+  void for_each(Visit visit) {
+    std::uint64_t cursor = 0;
+    do {
+      std::vector<Record> chunk;
+      const auto next = read([&](tools::CheckedTx& tx, Map& map) {
+        chunk.clear();
+        return map.scan(tx, cursor, 256, [&](std::string_view key, std::string_view value) {
+          chunk.push_back({std::string(key), std::string(value)});
+        });
+      });
+      cursor = next.value_or(0);
+      for (const Record& record : chunk) {
+        if (!visit(record.key, record.value)) return;
+      }
+    } while (cursor != 0);
+  }
+
+ private:
+  Pool pool_;
+};
 
 std::string all_of(std::istream& input) {
   std::ostringstream text;
@@ -75,20 +102,22 @@ void write_out(std::string_view text) {
     throw Exception(Code::kIo, "standard output: cannot be written");
 }
 
-// ---- the commands ----------------------------------------------------------------------------------------------
+// ---- the commands
+// ----------------------------------------------------------------------------------------------
 
 void put(const Options& options) {
   Pool pool = open_to_write(options);
   Map* map = pool.root<Map>(kRoot);
-  const bool inserted = pool.atomically([&](Tx& tx) { return map->put(tx, options.key, options.value); });
+  const bool inserted =
+      pool.atomically([&](Tx& tx) { return map->put(tx, options.key, options.value); });
   if (options.json) tools::print({{"inserted", inserted}}, true);
 }
 
 void get(const Options& options) {
-  Pool pool = open_to_read(options);
-  Map* map = pool.find_root<Map>(kRoot);
-  std::optional<std::string> value;
-  if (map != nullptr) value = pool.read_only([&](Tx& tx) { return map->get(tx, options.key); });
+  const auto value =
+      Reader(options)
+          .read([&](tools::CheckedTx& tx, Map& map) { return map.get(tx, options.key); })
+          .value_or(std::nullopt);
   if (options.json) {
     write_out(value ? encode(Format::kJsonl, options.key, *value) : "null\n");
   } else if (value) {
@@ -103,7 +132,8 @@ void get(const Options& options) {
 void del(const Options& options) {
   Pool pool = Pool::open(options.file, options.pool).value();
   Map* map = pool.find_root<Map>(kRoot);
-  const bool erased = map != nullptr && pool.atomically([&](Tx& tx) { return map->erase(tx, options.key); });
+  const bool erased =
+      map != nullptr && pool.atomically([&](Tx& tx) { return map->erase(tx, options.key); });
   if (options.json) tools::print({{"erased", erased}}, true);
   if (erased) return;
   if (!options.json) fmt::print(stderr, "perdure: {}: no such key\n", options.file);
@@ -111,19 +141,18 @@ void del(const Options& options) {
 }
 
 void count(const Options& options) {
-  Pool pool = open_to_read(options);
-  Map* map = pool.find_root<Map>(kRoot);
-  const std::uint64_t records = map == nullptr ? 0 : pool.read_only([&](Tx& tx) { return map->size(tx); });
+  const std::uint64_t records =
+      Reader(options).read([](tools::CheckedTx& tx, Map& map) { return map.size(tx); }).value_or(0);
   if (options.json) return tools::print({{"records", records}}, true);
   fmt::print("{}\n", records);
 }
 
 void scan(const Options& options) {
-  Pool pool = open_to_read(options);
+  Reader reader(options);
   const Format format = options.json ? Format::kJsonl : options.format;
   std::uint64_t left = options.limit;
   if (left == 0) return;
-  for_each_record(pool, [&](const std::string& key, const std::string& value) {
+  reader.for_each([&](const std::string& key, const std::string& value) {
     if (!key.starts_with(options.prefix)) return true;
     write_out(encode(format, key, value));
     return --left > 0;
@@ -131,16 +160,17 @@ void scan(const Options& options) {
 }
 
 void stats(const Options& options) {
-  Pool pool = open_to_read(options);
+  Reader reader(options);
   std::uint64_t records = 0;
   std::uint64_t key_bytes = 0;
   std::uint64_t value_bytes = 0;
-  for_each_record(pool, [&](const std::string& key, const std::string& value) {
+  reader.for_each([&](const std::string& key, const std::string& value) {
     ++records;
     key_bytes += key.size();
     value_bytes += value.size();
     return true;
   });
+  Pool& pool = reader.pool();
   const Heap::Usage usage = pool.core().heap().usage();
   Report report = tools::describe(pool, options.file);
   report["records"] = records;
@@ -156,7 +186,8 @@ void stats(const Options& options) {
 /// Puts records, `batch` to a transaction; what was read before a malformed record stays.
 class Loader {
  public:
-  Loader(Pool& pool, std::uint64_t batch_records) : pool_(&pool), map_(pool.root<Map>(kRoot)), limit_(batch_records) {}
+  Loader(Pool& pool, std::uint64_t batch_records)
+      : pool_(&pool), map_(pool.root<Map>(kRoot)), limit_(batch_records) {}
 
   void add(Record record) {
     batch_.push_back(std::move(record));
@@ -209,27 +240,33 @@ void load(const Options& options) {
     if (error.code() != Code::kInvalid) throw;
     loader.flush();
     const std::string input = options.input == "-" ? "standard input" : options.input;
-    throw Exception(Code::kInvalid, input + ": " + error.what() + "; the " + std::to_string(loader.records()) +
+    throw Exception(Code::kInvalid, input + ": " + error.what() + "; the " +
+                                        std::to_string(loader.records()) +
                                         " records before it are stored, correct it and load again");
   }
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   tools::print({{"records", loader.records()},
                 {"inserted", loader.inserted()},
                 {"replaced", loader.records() - loader.inserted()},
                 {"load_ns", seconds * 1e9},
-                {"records_per_second", static_cast<std::uint64_t>(static_cast<double>(loader.records()) / seconds)},
+                {"records_per_second",
+                 static_cast<std::uint64_t>(static_cast<double>(loader.records()) / seconds)},
                 {"acknowledged_survives", pool.guarantee()}},
                options.json);
 }
 
-// ---- the command line ------------------------------------------------------------------------------------------
+// ---- the command line
+// ------------------------------------------------------------------------------------------
 
 constexpr const char* kKeyHelp = "The key; - takes all of standard input as it is";
 
 void add_format(CLI::App& command, Options& options) {
   static const std::map<std::string, Format> formats = {
       {"tsv", Format::kTsv}, {"jsonl", Format::kJsonl}, {"lengths", Format::kLengths}};
-  command.add_option("--format", options.format, "tsv (the default), jsonl or lengths; all are binary-safe")
+  command
+      .add_option("--format", options.format,
+                  "tsv (the default), jsonl or lengths; all are binary-safe")
       ->transform(CLI::Transformer(formats).description(""))
       ->type_name("FORMAT");
 }
@@ -257,9 +294,9 @@ get and del end with 1 when there is no such key.)";
 }  // namespace
 
 void add_kv_commands(CLI::App& app) {
-  CLI::App* kv = app.add_subcommand("kv", "Store and find records in a pool: a durable key-value store in one file");
+  CLI::App* kv = app.add_subcommand(
+      "kv", "Store and find records in a pool: a durable key-value store in one file");
   kv->require_subcommand(1);
-  kv->footer(kFooter);
   const auto add = [&](const char* name, const char* about, void (*run)(const Options&)) {
     auto options = std::make_shared<Options>();
     CLI::App* command = kv->add_subcommand(name, about);
@@ -274,19 +311,23 @@ void add_kv_commands(CLI::App& app) {
   const auto add_writing = [](CLI::App& command, Options& options) {
     tools::add_open_options(command, options.pool);
     tools::add_create_options(command, options.pool);
-    command.add_flag("--must-exist", options.must_exist, "Refuse a missing file instead of creating it");
+    command.add_flag("--must-exist", options.must_exist,
+                     "Refuse a missing file instead of creating it");
   };
 
   const auto [putting, put_options] = add("put", "Store a record; on return it is durable", put);
   putting->add_option("KEY", put_options->key, kKeyHelp)->required();
-  putting->add_option("VALUE", put_options->value, "The value; - takes all of standard input as it is")->required();
+  putting
+      ->add_option("VALUE", put_options->value, "The value; - takes all of standard input as it is")
+      ->required();
   add_writing(*putting, *put_options);
 
   const auto [getting, get_options] = add("get", "Print the value of a key, and a newline", get);
   getting->add_option("KEY", get_options->key, kKeyHelp)->required();
   getting->add_flag("--raw", get_options->raw, "Print the value only");
 
-  const auto [deleting, del_options] = add("del", "Remove a record; on return that is durable", del);
+  const auto [deleting, del_options] =
+      add("del", "Remove a record; on return that is durable", del);
   deleting->add_option("KEY", del_options->key, kKeyHelp)->required();
   tools::add_open_options(*deleting, del_options->pool);
 
@@ -297,9 +338,12 @@ void add_kv_commands(CLI::App& app) {
 
   add("count", "Print how many records there are", count);
 
-  const auto [loading, load_options] = add("load", "Store the records of a file or of standard input", load);
-  loading->add_option("INPUT", load_options->input, "The file; - is standard input")->capture_default_str();
-  loading->add_option("--batch", load_options->batch, "Records to a transaction: all of them or none")
+  const auto [loading, load_options] =
+      add("load", "Store the records of a file or of standard input", load);
+  loading->add_option("INPUT", load_options->input, "The file; - is standard input")
+      ->capture_default_str();
+  loading
+      ->add_option("--batch", load_options->batch, "Records to a transaction: all of them or none")
       ->capture_default_str()
       ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 20));
   add_format(*loading, *load_options);
@@ -310,6 +354,7 @@ void add_kv_commands(CLI::App& app) {
 
   add("stats", "Tell size, use of space, and what an acknowledged record survives", stats);
   add_demo_command(*kv);
+  kv->footer(kFooter);  // last: commands take over the footer that they are born under
 }
 
 }  // namespace perdure::kv

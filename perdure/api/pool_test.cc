@@ -67,7 +67,7 @@ class PoolOnFile : public ::testing::TestWithParam<DomainKind> {
 INSTANTIATE_TEST_SUITE_P(Domains, PoolOnFile,
                          ::testing::Values(DomainKind::kAuto, DomainKind::kAdr, DomainKind::kEadr, DomainKind::kSync,
                                            DomainKind::kDram),
-                         [](const auto& info) { return std::string(domain_name(info.param)); });
+                         [](const auto& of) { return std::string(domain_name(of.param)); });
 
 // ---- life of a pool ----------------------------------------------------------------------------------------------
 
@@ -122,7 +122,7 @@ TEST_P(PoolOnFile, SaysWhatItGuarantees) {
   Pool pool = Pool::create(path_, options()).value();
   EXPECT_NE(pool.domain(), DomainKind::kAuto);
   EXPECT_FALSE(pool.guarantee().empty());
-  if (GetParam() != DomainKind::kAuto) EXPECT_EQ(pool.domain(), GetParam());
+  EXPECT_TRUE(GetParam() == DomainKind::kAuto || pool.domain() == GetParam());
 }
 
 TEST_P(PoolOnFile, CheckpointLeavesNothingToReplay) {

@@ -1,8 +1,9 @@
-// btree_map<K, V>: an ordered map in persistent memory, for ranges, first and last, and sorted iteration. K and V are
-// fixed persistable types, K has operator<. Without a need for order, hash_map is faster and takes `bytes`.
+// btree_map<K, V>: an ordered map in persistent memory, for ranges, first and last, and sorted
+// iteration. K and V are fixed persistable types, K has operator<. Without a need for order,
+// hash_map is faster and takes `bytes`.
 //
-// A B+ tree with linked leaves. Within a node entries do not move: a byte per entry, its *slot*, keeps their order, so
-// that an insertion logs the entry and at most four words, not half a node.
+// A B+ tree with linked leaves. Within a node entries do not move: a byte per entry, its *slot*,
+// keeps their order, so that an insertion logs the entry and at most four words, not half a node.
 #pragma once
 
 #include <algorithm>
@@ -25,12 +26,15 @@
 
 namespace perdure {
 
-/// Lives in persistent memory (a root, a field, an element); all-zero bytes are the empty map. It owns its entries, not
-/// what links inside of keys and values refer to.
-/// Durable: with the transaction. Errors: those of the transaction (kNoSpace); under Tx a failed call has no effect
-/// once the transaction is rolled back, under PlainTx (std::bad_alloc) the map has the content it had.
-/// Threads: as the transaction; updates conflict when they meet in a leaf.
-/// `kNodeBytes` is the size of a node, as long as four entries fit.
+/// Lives in persistent memory (a root, a field, an element); all-zero bytes are the empty map. It
+/// owns its entries, not what links inside of keys and values refer to. `kNodeBytes` is the size of
+/// a node, as long as four entries fit.
+/// Requires: the keys and values handed in do not lie in persistent memory.
+/// Durable:  with the transaction.
+/// Errors:   those of the transaction (kNoSpace) unless told; it takes everything back. Under
+/// PlainTx
+///           (std::bad_alloc) the map has the content it had.
+/// Threads:  as the transaction; updates conflict when they meet in a leaf.
 template <class K, class V, std::size_t kNodeBytes = 512>
 class btree_map {
   static_assert(kNodeBytes % 8 == 0, "perdure: a btree_map node is made of whole words");
@@ -46,8 +50,8 @@ class btree_map {
     Inner* parent = nullptr;
     unsigned index = 0;  // of `at` in its parent
     bool last = true;    // no node of this level stands to the right
-    // Full inner nodes are split on the way down, so that a split below always finds room for its separator, and each
-    // split leaves a whole tree behind.
+    // Full inner nodes are split on the way down, so that a split below always finds room for its
+    // separator, and each split leaves a whole tree behind.
     Head head = load_head(tx, at);
     for (; head.level != 0; head = load_head(tx, at)) {
       auto* inner = as<Inner>(tx, at);
@@ -75,7 +79,8 @@ class btree_map {
       const K separator = rightwards && position == keep ? key : key_at(tx, *leaf, head, keep);
       auto* right = allocate_node<Leaf>(tx);
       Head right_head = empty_head(0);
-      for (unsigned i = keep; i < head.count; ++i) append(tx, *right, right_head, entry_at(tx, *leaf, head, i));
+      for (unsigned i = keep; i < head.count; ++i)
+        append(tx, *right, right_head, entry_at(tx, *leaf, head, i));
       save_head(tx, *right, right_head, true);
       tx.store(right->first, tx.load(leaf->first));
       attach(tx, base, parent, index, separator, right, at);
@@ -145,7 +150,8 @@ class btree_map {
       return true;
     }
     bool merged = head.count < kMinimum<Leaf> && mend<Leaf>(tx, path[depth - 1]);
-    while (--depth > 0 && merged) merged = path[depth].head.count < kMinimum<Inner> && mend<Inner>(tx, path[depth - 1]);
+    while (--depth > 0 && merged)
+      merged = path[depth].head.count < kMinimum<Inner> && mend<Inner>(tx, path[depth - 1]);
     if (path[0].head.count == 0) {
       tx.store(base.root, tx.load(path[0].node->first));
       tx.free(path[0].node);
@@ -173,7 +179,8 @@ class btree_map {
     Node at = root(tx);
     if (!at) return std::nullopt;
     Head head = load_head(tx, at);
-    for (; head.level != 0; head = load_head(tx, at)) at = child(tx, *as<Inner>(tx, at), head, head.count);
+    for (; head.level != 0; head = load_head(tx, at))
+      at = child(tx, *as<Inner>(tx, at), head, head.count);
     return entry_at(tx, *as<Leaf>(tx, at), head, head.count - 1u);
   }
   /// The first entry whose key is not less than `key`.
@@ -181,13 +188,15 @@ class btree_map {
   std::optional<Entry> lower_bound(Tx& tx, const K& key) const {
     return entry_from(tx, bound<false>(tx, key));
   }
-  /// The first entry whose key is greater than `key`: how an iteration goes on in its next transaction.
+  /// The first entry whose key is greater than `key`: how an iteration goes on in its next
+  /// transaction.
   template <Transaction Tx>
   std::optional<Entry> upper_bound(Tx& tx, const K& key) const {
     return entry_from(tx, bound<true>(tx, key));
   }
 
-  /// Calls `f(key, value)` in ascending order, until one call returns false. `f` must not change the map.
+  /// Calls `f(key, value)` in ascending order, until one call returns false. `f` must not change
+  /// the map.
   template <Transaction Tx, class F>
   void for_each(Tx& tx, F&& f) const {
     walk(tx, leftmost(tx), nullptr, f);
@@ -199,21 +208,26 @@ class btree_map {
   }
 
   /// Fills an empty map with pairs in ascending order of their keys, into packed nodes.
-  /// Errors: kMisuse if the map is not empty, kInvalid if a key is not greater than the one before; then unchanged.
+  /// Errors: kMisuse if the map is not empty, kInvalid if a key is not greater than the one before;
+  /// then unchanged.
   template <Transaction Tx, std::forward_iterator Iterator>
   void bulk_load(Tx& tx, Iterator begin, Iterator end) {
-    if (!empty(tx)) throw Exception(Code::kMisuse, "btree_map: bulk_load() into a map that is not empty");
-    const auto unordered = std::adjacent_find(begin, end, [](const auto& a, const auto& b) { return !(a.first < b.first); });
+    if (!empty(tx))
+      throw Exception(Code::kMisuse, "btree_map: bulk_load() into a map that is not empty");
+    const auto unordered = std::adjacent_find(
+        begin, end, [](const auto& a, const auto& b) { return !(a.first < b.first); });
     if (unordered != end)
-      throw Exception(Code::kInvalid, "btree_map: bulk_load() of keys that do not ascend, at position " +
-                                          std::to_string(std::distance(begin, unordered) + 1));
+      throw Exception(Code::kInvalid,
+                      "btree_map: bulk_load() of keys that do not ascend, at position " +
+                          std::to_string(std::distance(begin, unordered) + 1));
     const auto size = static_cast<std::size_t>(std::distance(begin, end));
     if (size == 0) return;
     Base& base = base_or_new(tx);
     std::vector<void*> made;
     try {
       std::vector<std::pair<K, Node>> below = build_leaves(tx, made, begin, size);
-      for (std::uint8_t level = 1; below.size() > 1; ++level) below = build_inner(tx, made, below, level);
+      for (std::uint8_t level = 1; below.size() > 1; ++level)
+        below = build_inner(tx, made, below, level);
       tx.store(base.root, below.front().second);
     } catch (...) {
       for (void* node : made) tx.free(node);
@@ -222,7 +236,8 @@ class btree_map {
     base.entries.add(tx, size);
   }
 
-  /// Erases everything in this transaction, whose size is that of the map: see clear_some() for huge ones.
+  /// Erases everything in this transaction, whose size is that of the map: see clear_some() for
+  /// huge ones.
   template <Transaction Tx>
   void clear(Tx& tx) {
     const link<Base> base = tx.load(base_);
@@ -231,7 +246,8 @@ class btree_map {
     tx.free(tx.at(base));
     tx.store(base_, {});
   }
-  /// Erases up to `max_entries` entries, from the end; true when the map is empty. The map may be used between calls.
+  /// Erases up to `max_entries` entries, from the end; true when the map is empty. The map may be
+  /// used between calls.
   template <Transaction Tx>
   bool clear_some(Tx& tx, std::size_t max_entries) {
     for (std::size_t i = 0; i < max_entries; ++i) {
@@ -244,9 +260,10 @@ class btree_map {
     return true;
   }
 
-  /// Verifies everything the map says about itself and calls `visit(offset)` for each heap object that it owns, before
-  /// it looks into it. Returns what is wrong first, if anything. Ends on any bytes, given a Tx that survives any address
-  /// and a `visit` that throws on an offset where no live object starts and on one it has seen.
+  /// Verifies everything the map says about itself and calls `visit(offset)` for each heap object
+  /// that it owns, before it looks into it. Returns what is wrong first, if anything. Ends on any
+  /// bytes, given a Tx that survives any address and a `visit` that throws on an offset where no
+  /// live object starts and on one it has seen.
   template <Transaction Tx, class F>
   std::optional<std::string> audit(Tx& tx, F&& visit) const {
     const link<Base> base = tx.load(base_);
@@ -258,11 +275,13 @@ class btree_map {
       visit(at.offset);
       const std::uint8_t level = load_head(tx, at).level;
       if (level >= kMaxLevels) return "btree_map: the root claims level " + std::to_string(level);
-      if (auto wrong = audit_node(tx, visit, state, at, level, nullptr, nullptr, true)) return wrong;
+      if (auto wrong = audit_node(tx, visit, state, at, level, nullptr, nullptr, true))
+        return wrong;
       if (state.next_leaf) return "btree_map: the last leaf is followed by another";
     }
     if (state.seen != state.size)
-      return "btree_map: " + std::to_string(state.size) + " entries counted, " + std::to_string(state.seen) + " found";
+      return "btree_map: " + std::to_string(state.size) + " entries counted, " +
+             std::to_string(state.seen) + " found";
     return std::nullopt;
   }
 
@@ -270,8 +289,8 @@ class btree_map {
   using Key = detail::Item<K>;
   using Value = detail::Item<V>;
 
-  /// How many entries a node has, how far it is above the leaves, and where entries stand: slots[0 … count) in order of
-  /// their keys, the other slots are vacant. Always a permutation.
+  /// How many entries a node has, how far it is above the leaves, and where entries stand: slots[0
+  /// … count) in order of their keys, the other slots are vacant. Always a permutation.
   struct Head {
     std::uint8_t count;
     std::uint8_t level;
@@ -283,9 +302,9 @@ class btree_map {
   template <class P>
   struct NodeOf {
     using Payload = P;
-    static constexpr unsigned kEntries = static_cast<unsigned>(
-        std::clamp<std::size_t>((kNodeBytes - sizeof(Head) - sizeof(Node) - alignof(P)) / (sizeof(K) + sizeof(P)), 4,
-                                std::tuple_size_v<decltype(Head::slots)>));
+    static constexpr unsigned kEntries = static_cast<unsigned>(std::clamp<std::size_t>(
+        (kNodeBytes - sizeof(Head) - sizeof(Node) - alignof(P)) / (sizeof(K) + sizeof(P)), 4,
+        std::tuple_size_v<decltype(Head::slots)>));
     Head head;
     Node first;  // leaf: the next leaf; inner: the child left of all keys
     std::array<K, kEntries> keys;
@@ -296,14 +315,17 @@ class btree_map {
 
   template <class N>
   static constexpr unsigned kCapacity = N::kEntries;
-  /// Every node has that many entries, but for the root and the last node of each level (at least one).
+  /// Every node has that many entries, but for the root and the last node of each level (at least
+  /// one).
   template <class N>
-  static constexpr unsigned kMinimum = std::is_same_v<N, Leaf> ? kCapacity<N> / 2 : (kCapacity<N> - 1) / 2;
+  static constexpr unsigned kMinimum =
+      std::is_same_v<N, Leaf> ? kCapacity<N> / 2 : (kCapacity<N> - 1) / 2;
   static constexpr std::size_t kMaxLevels = 48;
 
   struct Base {
     Node root;
-    std::array<std::byte, kLineBytes - sizeof(Node)> padding;  // every access reads the root, many write the counts
+    std::array<std::byte, kLineBytes - sizeof(Node)>
+        padding;  // every access reads the root, many write the counts
     detail::StripedCount entries;
   };
 
@@ -350,13 +372,16 @@ class btree_map {
     return key;
   }
   template <class Tx, class N>
-  static typename N::Payload payload_at(Tx& tx, const N& node, const Head& head, unsigned position) {
+  static typename N::Payload payload_at(Tx& tx, const N& node, const Head& head,
+                                        unsigned position) {
     typename N::Payload payload;
-    detail::Item<typename N::Payload>::load(tx, &node.payloads[head.slots[position]], sizeof(payload), payload);
+    detail::Item<typename N::Payload>::load(tx, &node.payloads[head.slots[position]],
+                                            sizeof(payload), payload);
     return payload;
   }
   template <class Tx, class N>
-  static std::pair<K, typename N::Payload> entry_at(Tx& tx, const N& node, const Head& head, unsigned position) {
+  static std::pair<K, typename N::Payload> entry_at(Tx& tx, const N& node, const Head& head,
+                                                    unsigned position) {
     return {key_at(tx, node, head, position), payload_at(tx, node, head, position)};
   }
   template <class Tx>
@@ -382,7 +407,8 @@ class btree_map {
 
   /// Stores an entry into a vacant slot that becomes `position`. `head` is the caller's to save.
   template <class Tx, class N>
-  static void place(Tx& tx, N& node, Head& head, unsigned position, const std::pair<K, typename N::Payload>& entry) {
+  static void place(Tx& tx, N& node, Head& head, unsigned position,
+                    const std::pair<K, typename N::Payload>& entry) {
     const auto from = head.slots.begin() + position;
     const auto vacant = head.slots.begin() + head.count++;
     std::rotate(from, vacant, vacant + 1);
@@ -420,9 +446,11 @@ class btree_map {
     return at;
   }
 
-  /// Makes `right` the right neighbour of `left`, the child `index` of `parent`, which has room; or of the root.
+  /// Makes `right` the right neighbour of `left`, the child `index` of `parent`, which has room; or
+  /// of the root.
   template <class Tx, class N>
-  static void attach(Tx& tx, Base& base, Inner* parent, unsigned index, const K& separator, N* right, Node left) {
+  static void attach(Tx& tx, Base& base, Inner* parent, unsigned index, const K& separator,
+                     N* right, Node left) {
     const Node node = node_of(tx, right);
     if (parent != nullptr) {
       Head head = load_head(tx, node_of(tx, parent));
@@ -444,16 +472,17 @@ class btree_map {
     tx.store(base.root, node_of(tx, root));
   }
 
-  /// Moves the upper half of a full inner node to a new one (of the last node of a level, only the end).
-  /// Returns the least key that belongs to the new node, and the node.
+  /// Moves the upper half of a full inner node to a new one (of the last node of a level, only the
+  /// end). Returns the least key that belongs to the new node, and the node.
   template <class Tx>
-  static std::pair<K, Inner*> split_inner(Tx& tx, Base& base, Inner* parent, unsigned index, Inner* inner, Head head,
-                                          bool last) {
+  static std::pair<K, Inner*> split_inner(Tx& tx, Base& base, Inner* parent, unsigned index,
+                                          Inner* inner, Head head, bool last) {
     const unsigned keep = last ? head.count - 2u : head.count / 2u;
     const auto [separator, first] = entry_at(tx, *inner, head, keep);
     auto* right = allocate_node<Inner>(tx);
     Head right_head = empty_head(head.level);
-    for (unsigned i = keep + 1; i < head.count; ++i) append(tx, *right, right_head, entry_at(tx, *inner, head, i));
+    for (unsigned i = keep + 1; i < head.count; ++i)
+      append(tx, *right, right_head, entry_at(tx, *inner, head, i));
     save_head(tx, *right, right_head, true);
     tx.store(right->first, first);
     attach(tx, base, parent, index, separator, right, node_of(tx, inner));
@@ -470,8 +499,9 @@ class btree_map {
     unsigned index;  // of the child that the path goes on to
   };
 
-  /// The child of `step` has too few entries: takes one from a neighbour or, if that has none to spare, merges with it
-  /// (true). Between inner nodes entries travel through the parent: its separator comes down, another key goes up.
+  /// The child of `step` has too few entries: takes one from a neighbour or, if that has none to
+  /// spare, merges with it (true). Between inner nodes entries travel through the parent: its
+  /// separator comes down, another key goes up.
   template <class N, class Tx>
   static bool mend(Tx& tx, Step& step) {
     constexpr bool kLeaf = std::is_same_v<N, Leaf>;
@@ -491,7 +521,8 @@ class btree_map {
       } else {
         append(tx, *left, left_head, {old_separator, tx.load(right->first)});
       }
-      for (unsigned i = 0; i < right_head.count; ++i) append(tx, *left, left_head, entry_at(tx, *right, right_head, i));
+      for (unsigned i = 0; i < right_head.count; ++i)
+        append(tx, *left, left_head, entry_at(tx, *right, right_head, i));
       save_head(tx, *left, left_head);
       remove(step.head, between);
       save_head(tx, *step.node, step.head);
@@ -529,7 +560,8 @@ class btree_map {
   template <class Tx>
   static void free_subtree(Tx& tx, Node at) {
     const Head head = load_head(tx, at);
-    for (unsigned i = 0; head.level != 0 && i <= head.count; ++i) free_subtree(tx, child(tx, *as<Inner>(tx, at), head, i));
+    for (unsigned i = 0; head.level != 0 && i <= head.count; ++i)
+      free_subtree(tx, child(tx, *as<Inner>(tx, at), head, i));
     tx.free(tx.at(at));
   }
 
@@ -599,9 +631,11 @@ class btree_map {
 
   using Built = std::vector<std::pair<K, Node>>;  // the nodes of a level, each with its least key
 
-  /// Allocates the nodes of a level for `items` items, spread evenly; calls `fill(node, head, first node item, count)`.
+  /// Allocates the nodes of a level for `items` items, spread evenly, and calls
+  /// `fill(node, next node, items)` for each, in order.
   template <class N, class Tx, class Fill>
-  static std::size_t build_level(Tx& tx, std::vector<void*>& made, std::size_t items, std::size_t per_node, Fill&& fill) {
+  static std::size_t build_level(Tx& tx, std::vector<void*>& made, std::size_t items,
+                                 std::size_t per_node, Fill&& fill) {
     const std::size_t nodes = (items + per_node - 1) / per_node;
     const std::size_t start = made.size();
     for (std::size_t i = 0; i < nodes; ++i) {
@@ -617,26 +651,30 @@ class btree_map {
   template <class Tx, class Iterator>
   static Built build_leaves(Tx& tx, std::vector<void*>& made, Iterator item, std::size_t items) {
     Built built;
-    build_level<Leaf>(tx, made, items, kCapacity<Leaf>, [&](Leaf& leaf, Node next, std::size_t count) {
-      built.push_back({item->first, node_of(tx, &leaf)});
-      Head head = empty_head(0);
-      for (; head.count < count; ++item) append(tx, leaf, head, {item->first, item->second});
-      save_head(tx, leaf, head, true);
-      tx.store(leaf.first, next);
-    });
+    build_level<Leaf>(tx, made, items, kCapacity<Leaf>,
+                      [&](Leaf& leaf, Node next, std::size_t count) {
+                        built.push_back({item->first, node_of(tx, &leaf)});
+                        Head head = empty_head(0);
+                        for (; head.count < count; ++item)
+                          append(tx, leaf, head, {item->first, item->second});
+                        save_head(tx, leaf, head, true);
+                        tx.store(leaf.first, next);
+                      });
     return built;
   }
   template <class Tx>
-  static Built build_inner(Tx& tx, std::vector<void*>& made, const Built& below, std::uint8_t level) {
+  static Built build_inner(Tx& tx, std::vector<void*>& made, const Built& below,
+                           std::uint8_t level) {
     Built built;
     auto item = below.begin();
-    build_level<Inner>(tx, made, below.size(), kCapacity<Inner> + 1, [&](Inner& inner, Node, std::size_t count) {
-      built.push_back({item->first, node_of(tx, &inner)});
-      tx.store(inner.first, (item++)->second);
-      Head head = empty_head(level);
-      for (; head.count + 1u < count; ++item) append(tx, inner, head, *item);
-      save_head(tx, inner, head, true);
-    });
+    build_level<Inner>(tx, made, below.size(), kCapacity<Inner> + 1,
+                       [&](Inner& inner, Node, std::size_t count) {
+                         built.push_back({item->first, node_of(tx, &inner)});
+                         tx.store(inner.first, (item++)->second);
+                         Head head = empty_head(level);
+                         for (; head.count + 1u < count; ++item) append(tx, inner, head, *item);
+                         save_head(tx, inner, head, true);
+                       });
     return built;
   }
 
@@ -648,40 +686,47 @@ class btree_map {
     bool any_leaf = false;
     Node next_leaf;  // what the last leaf seen says follows
   };
-  /// `low` and `high` bound the keys, null: unbounded. `last`: nothing of its level stands to the right.
+  /// `low` and `high` bound the keys, null: unbounded. `last`: nothing of its level stands to the
+  /// right.
   template <class Tx, class F>
-  std::optional<std::string> audit_node(Tx& tx, F& visit, Audit& state, Node at, unsigned level, const K* low,
-                                        const K* high, bool last) const {
+  std::optional<std::string> audit_node(Tx& tx, F& visit, Audit& state, Node at, unsigned level,
+                                        const K* low, const K* high, bool last) const {
     const std::string where = "btree_map: the node at offset " + std::to_string(at.offset);
     const Head head = load_head(tx, at);
     if (head.level != level)
-      return where + " claims level " + std::to_string(head.level) + " where " + std::to_string(level) + " belongs";
-    if (level != 0) return audit_entries(tx, visit, state, *as<Inner>(tx, at), head, where, low, high, last);
-    if (state.any_leaf && state.next_leaf != at) return where + " is not the one that the leaf before it refers to";
+      return where + " claims level " + std::to_string(head.level) + " where " +
+             std::to_string(level) + " belongs";
+    if (level != 0)
+      return audit_entries(tx, visit, state, *as<Inner>(tx, at), head, where, low, high, last);
+    if (state.any_leaf && state.next_leaf != at)
+      return where + " is not the one that the leaf before it refers to";
     const auto* leaf = as<Leaf>(tx, at);
     state.any_leaf = true;
     state.next_leaf = tx.load(leaf->first);
     state.seen += head.count;
-    if (state.seen > state.size) return where + ": more entries than the " + std::to_string(state.size) + " counted";
+    if (state.seen > state.size)
+      return where + ": more entries than the " + std::to_string(state.size) + " counted";
     return audit_entries(tx, visit, state, *leaf, head, where, low, high, last);
   }
   template <class Tx, class F, class N>
-  std::optional<std::string> audit_entries(Tx& tx, F& visit, Audit& state, const N& node, const Head& head,
-                                           const std::string& where, const K* low, const K* high, bool last) const {
+  std::optional<std::string> audit_entries(Tx& tx, F& visit, Audit& state, const N& node,
+                                           const Head& head, const std::string& where, const K* low,
+                                           const K* high, bool last) const {
     if (head.count > kCapacity<N> || head.count < (last ? 1 : kMinimum<N>))
       return where + " holds " + std::to_string(head.count) + " entries";
     std::uint32_t slots = 0;
     for (unsigned i = 0; i < kCapacity<N>; ++i) {
       if (head.slots[i] < kCapacity<N>) slots |= 1u << head.slots[i];
     }
-    if (slots != (1u << kCapacity<N>) - 1) return where + " uses a slot twice";
+    if (slots != (1u << kCapacity<N>)-1) return where + " uses a slot twice";
     std::array<K, kCapacity<N>> keys;
     for (unsigned i = 0; i < head.count; ++i) {
       keys[i] = key_at(tx, node, head, i);
       const K* before = i == 0 ? low : &keys[i - 1];
       // The lower bound is a separator, which may be the key itself.
       const bool ordered = before == nullptr || (i == 0 ? !(keys[i] < *before) : *before < keys[i]);
-      if (!ordered || (high != nullptr && !(keys[i] < *high))) return where + " has a key out of order";
+      if (!ordered || (high != nullptr && !(keys[i] < *high)))
+        return where + " has a key out of order";
     }
     if constexpr (std::is_same_v<N, Inner>) {
       for (unsigned i = 0; i <= head.count; ++i) {
@@ -689,7 +734,8 @@ class btree_map {
         visit(below.offset);
         const K* from = i == 0 ? low : &keys[i - 1];
         const K* to = i == head.count ? high : &keys[i];
-        if (auto wrong = audit_node(tx, visit, state, below, head.level - 1u, from, to, last && i == head.count))
+        if (auto wrong = audit_node(tx, visit, state, below, head.level - 1u, from, to,
+                                    last && i == head.count))
           return wrong;
       }
     }

@@ -1,6 +1,6 @@
-// bytes: the type that stands for "a byte string of any length" as a key or value of a container. What goes in and is
-// handed to callbacks is a std::string_view, what comes out is a std::string; zeros and the empty string are as good
-// as any other bytes.
+// bytes: the type that stands for "a byte string of any length" as a key or value of a container.
+// What goes in and is handed to callbacks is a std::string_view, what comes out is a std::string;
+// zeros and the empty string are as good as any other bytes.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,8 @@
 
 namespace perdure {
 
-struct bytes;  // NOLINT(readability-identifier-naming): named as in the standard library, as all containers
+// The names below are those of the standard library's manner, as all containers'.
+struct bytes;  // NOLINT(readability-identifier-naming)
 
 namespace detail {
 
@@ -29,7 +30,8 @@ struct Item {
 
   static constexpr bool require() {
     require_persistable<T>();
-    static_assert(alignof(T) <= 8, "perdure: an item of a container may be aligned to at most 8 bytes");
+    static_assert(alignof(T) <= 8,
+                  "perdure: an item of a container may be aligned to at most 8 bytes");
     return true;
   }
   static std::size_t size(View) { return sizeof(T); }
@@ -80,9 +82,9 @@ struct Item<bytes> {
 
 /// How an item is handed in: std::string_view for bytes, const T& for a fixed T.
 template <class T>
-using view_t = typename detail::Item<T>::View;  // NOLINT(readability-identifier-naming): as above
+using view_t = typename detail::Item<T>::View;  // NOLINT(readability-identifier-naming)
 /// How an item is handed out: std::string for bytes, T for a fixed T.
 template <class T>
-using owned_t = typename detail::Item<T>::Owned;  // NOLINT(readability-identifier-naming): as above
+using owned_t = typename detail::Item<T>::Owned;  // NOLINT(readability-identifier-naming)
 
 }  // namespace perdure

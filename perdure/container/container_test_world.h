@@ -1,8 +1,6 @@
 // The worlds in which every container is tested: ordinary memory with PlainTx, and a pool.
 #pragma once
 
-#include <gtest/gtest.h>
-
 #include <cstdint>
 #include <cstdlib>
 #include <map>
@@ -13,6 +11,8 @@
 #include <string>
 #include <utility>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "perdure/pool.h"
 #include "perdure/tx.h"
@@ -85,7 +85,8 @@ class PoolWorld {
   template <class T>
   T* root() {
     T* object = pool_->root<T>(std::to_string(type_id<T>()));
-    roots_.insert(static_cast<std::uint64_t>(reinterpret_cast<std::byte*>(object) - pool_->core().region().base()));
+    roots_.insert(static_cast<std::uint64_t>(reinterpret_cast<std::byte*>(object) -
+                                             pool_->core().region().base()));
     return object;
   }
   template <class Body>
@@ -113,6 +114,17 @@ class PoolWorld {
   std::set<std::uint64_t> roots_;
 };
 
+/// Runs `body`; false when it ran out of memory.
+template <class Body>
+bool allocates(Body&& body) {
+  try {
+    body();
+    return true;
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+}
+
 using Worlds = ::testing::Types<PlainWorld, PoolWorld>;
 
 /// The container finds nothing wrong with itself, and owns all live objects, each once.
@@ -131,7 +143,8 @@ void expect_sound(World& world, const Container& container) {
 /// What is wrong with the container, in its own words.
 template <class World, class Container>
 std::string complaint(World& world, const Container& container) {
-  return world.atomically([&](auto& tx) { return container.audit(tx, [](std::uint64_t) {}).value_or("nothing"); });
+  return world.atomically(
+      [&](auto& tx) { return container.audit(tx, [](std::uint64_t) {}).value_or("nothing"); });
 }
 
 template <class World, class Map, class Model>
@@ -150,8 +163,9 @@ void expect_equal(World& world, const Map& map, const Model& model) {
 
 /// `count` random operations on a map and on a model of it, in transactions of one to four.
 template <class World, class Map, class Model, class MakeKey, class MakeValue>
-void run_against_model(World& world, Map& map, Model& model, std::mt19937_64& random, std::size_t count,
-                       unsigned erase_percent, MakeKey&& make_key, MakeValue&& make_value) {
+void run_against_model(World& world, Map& map, Model& model, std::mt19937_64& random,
+                       std::size_t count, unsigned erase_percent, MakeKey&& make_key,
+                       MakeValue&& make_value) {
   while (count > 0) {
     const std::size_t here = std::min<std::size_t>(count, 1 + random() % 4);
     count -= here;

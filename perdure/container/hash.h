@@ -1,5 +1,6 @@
-// The keyed hash of hash_map. The seed is secret and differs from map to map, so that nobody can prepare keys that
-// fall into one bucket. It is part of the media format of every map: never change it.
+// The keyed hash of hash_map. The seed is secret and differs from map to map, so that nobody can
+// prepare keys that fall into one bucket. It is part of the media format of every map: never change
+// it.
 #pragma once
 
 #include <cstddef>
@@ -8,16 +9,17 @@
 
 namespace perdure::detail {
 
-/// Both halves of the 128-bit product, folded into one: every bit of the result depends on every bit of a and b.
+/// Both halves of the 128-bit product, folded into one: every bit of the result depends on every
+/// bit of a and b.
 constexpr std::uint64_t fold(std::uint64_t a, std::uint64_t b) {
   __extension__ using Wide = unsigned __int128;
   const Wide product = Wide{a} * b;
   return static_cast<std::uint64_t>(product) ^ static_cast<std::uint64_t>(product >> 64);
 }
 
-/// Hashes `size` bytes that `read(to, at, count)` copies out piecewise, so that a key in persistent memory needs no
-/// buffer. Both factors of each product depend on the seed: a factor that an attacker could make zero would wipe out
-/// everything before it.
+/// Hashes `size` bytes that `read(to, at, count)` copies out piecewise, so that a key in persistent
+/// memory needs no buffer. Both factors of each product depend on the seed: a factor that an
+/// attacker could make zero would wipe out everything before it.
 template <class Read>
 std::uint64_t hash_read(std::size_t size, std::uint64_t seed, Read&& read) {
   constexpr std::uint64_t kOdd = 0x9e3779b97f4a7c15u;

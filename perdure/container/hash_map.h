@@ -1,15 +1,17 @@
-// hash_map<K, V>: an unordered map in persistent memory, for look-ups by key from many threads. K and V are fixed
-// persistable types or `bytes`. For order and ranges take btree_map.
+// hash_map<K, V>: an unordered map in persistent memory, for look-ups by key from many threads. K
+// and V are fixed persistable types or `bytes`. For order and ranges take btree_map.
 //
 //   auto* words = pool.root<perdure::hash_map<perdure::bytes, perdure::bytes>>("words");
 //   pool.atomically([&](auto& tx) { words->put(tx, "tower", "a tall building"); });
 //
-// Linear hashing, made local. Buckets are opened in groups of 64, in order, and an opened bucket is *unsplit*: its
-// entries still stand in the nearest ancestor (its number without the highest bit, repeatedly) that is not. The first
-// insertion that falls into an unsplit bucket moves its entries over. So no transaction ever does more than one split
-// and one opening, and threads meet only in a bucket, or at the opening of a group.
+// Linear hashing, made local. Buckets are opened in groups of 64, in order, and an opened bucket is
+// *unsplit*: its entries still stand in the nearest ancestor (its number without the highest bit,
+// repeatedly) that is not. The first insertion that falls into an unsplit bucket moves its entries
+// over. So no transaction ever does more than one split and one opening, and threads meet only in a
+// bucket, or at the opening of a group.
 //
-// An entry is one heap object: next link, lengths if K or V is `bytes`, key, value; each starts at a word.
+// An entry is one heap object: next link, lengths if K or V is `bytes`, key, value; each starts at
+// a word.
 #pragma once
 
 #include <algorithm>
@@ -32,17 +34,21 @@
 
 namespace perdure {
 
-/// Lives in persistent memory (a root, a field, an element); all-zero bytes are the empty map. An empty map owns
-/// nothing, any other 1.5 KB and its entries. It owns entries, not what links inside of keys and values refer to.
-/// Durable: with the transaction. Errors: those of the transaction (kNoSpace) unless told; under Tx a failed call has
-/// no effect once the transaction is rolled back, under PlainTx (std::bad_alloc) it has none at all.
-/// Threads: as the transaction; insertions of different keys rarely conflict.
+/// Lives in persistent memory (a root, a field, an element); all-zero bytes are the empty map. It
+/// owns its entries, and 1.5 KB once it has any; not what links inside of keys and values refer to.
+/// Requires: the keys and values handed in do not lie in persistent memory.
+/// Durable:  with the transaction.
+/// Errors:   those of the transaction (kNoSpace) unless told; it takes everything back. Under
+/// PlainTx
+///           (std::bad_alloc) the map has the content it had.
+/// Threads:  as the transaction; insertions of different keys rarely conflict.
 template <class K, class V>
 class hash_map {
   using Key = detail::Item<K>;
   using Value = detail::Item<V>;
   static_assert(Key::kUnique,
-                "perdure: a hash_map key is compared byte by byte; it must have no padding and no floating point");
+                "perdure: a hash_map key is compared byte by byte; it must have no padding and no "
+                "floating point");
 
  public:
   /// Inserts (true) or replaces (false). A value of the same size is replaced in place.
@@ -72,8 +78,10 @@ class hash_map {
     if (bucket.number != number) bucket = split(tx, table, bucket, number);
     write_entry(tx, fresh, bucket.first, key, value);
     tx.store(*bucket.head, tx.link_to(fresh));
-    // This thread's share tells, for one load that insertion makes anyway, when it is worth to look at the others'.
-    if (table.entries.add(tx, 1) % kLookEvery == 0 && table.entries.sum(tx) > buckets) open_group(tx, table, buckets);
+    // This thread's share tells, for one load that insertion makes anyway, when it is worth to look
+    // at the others'.
+    if (table.entries.add(tx, 1) % kLookEvery == 0 && table.entries.sum(tx) > buckets)
+      open_group(tx, table, buckets);
     return true;
   }
 
@@ -122,8 +130,8 @@ class hash_map {
     return size(tx) == 0;
   }
 
-  /// Calls `f(key, value)` for every entry, in no order, until one call returns false. `f` may erase or replace the
-  /// entry it is given, and no other; it must not insert.
+  /// Calls `f(key, value)` for every entry, in no order, until one call returns false. `f` may
+  /// erase or replace the entry it is given, and no other; it must not insert.
   template <Transaction Tx, class F>
   void for_each(Tx& tx, F&& f) const {
     const link<Table> at = tx.load(table_);
@@ -143,11 +151,12 @@ class hash_map {
     }
   }
 
-  /// Part of an iteration over several transactions. Starts at cursor 0; calls `f(key, value)` for about
-  /// `max_entries` entries (it finishes the bucket it is in); returns the next cursor, 0 at the end.
-  /// An entry that is there from the first call to the last is seen exactly once, whatever is inserted or erased in
-  /// between: a cursor is a position in the order of the bit-reversed hash, which growth only divides more finely. (A
-  /// clear_some() in between may make it see some twice.) A call may see none and still not be the last.
+  /// Part of an iteration over several transactions. Starts at cursor 0; calls `f(key, value)` for
+  /// about `max_entries` entries (it finishes the bucket it is in); returns the next cursor, 0 at
+  /// the end. An entry that is there from the first call to the last is seen exactly once, whatever
+  /// is inserted or erased in between: a cursor is a position in the order of the bit-reversed
+  /// hash, which growth only divides more finely. (A clear_some() in between may make it see some
+  /// twice.) A call may see none and still not be the last.
   template <Transaction Tx, class F>
   std::uint64_t scan(Tx& tx, std::uint64_t cursor, std::size_t max_entries, F&& f) const {
     const link<Table> at = tx.load(table_);
@@ -178,14 +187,15 @@ class hash_map {
     return cursor;
   }
 
-  /// Erases everything in this transaction, whose size is that of the map: see clear_some() for huge ones.
+  /// Erases everything in this transaction, whose size is that of the map: see clear_some() for
+  /// huge ones.
   template <Transaction Tx>
   void clear(Tx& tx) {
     clear_some(tx, ~std::size_t{0});
   }
 
-  /// Erases about `max_entries` entries (it finishes the bucket it is in), fewer where the map is sparse; true when the
-  /// map is empty. The map may be used between calls.
+  /// Erases about `max_entries` entries (it finishes the bucket it is in), fewer where the map is
+  /// sparse; true when the map is empty. The map may be used between calls.
   template <Transaction Tx>
   bool clear_some(Tx& tx, std::size_t max_entries) {
     const link<Table> at = tx.load(table_);
@@ -193,9 +203,10 @@ class hash_map {
     Table& table = *tx.at(at);
     std::uint64_t buckets = tx.load(table.buckets);
     std::size_t erased = 0;
-    // From the last bucket down. A closed bucket needs no merge: its own entries are gone, and if it was unsplit, those
-    // that it would have got are where they belong now.
-    for (std::size_t closed = 0; buckets > 0 && erased < max_entries && closed / 16 <= max_entries; ++closed) {
+    // From the last bucket down. A closed bucket needs no merge: its own entries are gone, and if
+    // it was unsplit, those that it would have got are where they belong now.
+    for (std::size_t closed = 0; buckets > 0 && erased < max_entries && closed / 16 <= max_entries;
+         ++closed) {
       link<Entry> next = tx.load(*head_of(tx, table, --buckets));
       while (next && next != kUnsplit) {
         Entry* entry = tx.at(next);
@@ -216,17 +227,19 @@ class hash_map {
     return false;
   }
 
-  /// Gives an empty map this hash seed instead of a random one. For tests that must be replayed word by word; with a
-  /// seed that others know, they can choose keys that make the map slow.
+  /// Gives an empty map this hash seed instead of a random one. For tests that must be replayed
+  /// word by word; with a seed that others know, they can choose keys that make the map slow.
   template <Transaction Tx>
   void use_seed(Tx& tx, std::uint64_t seed) {
-    if (tx.load(table_)) throw Exception(Code::kMisuse, "hash_map: use_seed() on a map that is in use");
+    if (tx.load(table_))
+      throw Exception(Code::kMisuse, "hash_map: use_seed() on a map that is in use");
     new_table(tx, seed);
   }
 
-  /// Verifies everything the map says about itself and calls `visit(offset)` for each heap object that it owns, before
-  /// it looks into it. Returns what is wrong first, if anything. Ends on any bytes, given a Tx that survives any
-  /// address and a `visit` that throws on an offset where no live object starts.
+  /// Verifies everything the map says about itself and calls `visit(offset)` for each heap object
+  /// that it owns, before it looks into it. Returns what is wrong first, if anything. Ends on any
+  /// bytes, given a Tx that survives any address and a `visit` that throws on an offset where no
+  /// live object starts and on one it has seen.
   template <Transaction Tx, class F>
   std::optional<std::string> audit(Tx& tx, F&& visit) const {
     const link<Table> at = tx.load(table_);
@@ -236,7 +249,8 @@ class hash_map {
     const std::uint64_t buckets = tx.load(table.buckets);
     if (buckets == 0 || buckets > kMaxBuckets)
       return "hash_map: claims " + std::to_string(buckets) + " buckets; the table is damaged";
-    for (std::uint64_t s = 0; s <= segment_of(buckets - 1).index; ++s) visit(tx.load(table.segments[s]).offset);
+    for (std::uint64_t s = 0; s <= segment_of(buckets - 1).index; ++s)
+      visit(tx.load(table.segments[s]).offset);
 
     const std::uint64_t seed = tx.load(table.seed);
     const std::uint64_t size = table.entries.sum(tx);
@@ -252,19 +266,24 @@ class hash_map {
       hashes.clear();
       while (next) {
         // Counted before it is followed, so that a circle ends here.
-        if (++seen > size) return where + ": more entries than the " + std::to_string(size) + " counted, or a circle";
+        if (++seen > size)
+          return where + ": more entries than the " + std::to_string(size) +
+                 " counted, or a circle";
         visit(next.offset);
         Entry* entry = tx.at(next);
         hashes.push_back(hash_entry(tx, seed, entry));
         if (locate(tx, table, address(hashes.back(), buckets)).number != number)
-          return where + ": the entry at offset " + std::to_string(next.offset) + " belongs to another bucket";
+          return where + ": the entry at offset " + std::to_string(next.offset) +
+                 " belongs to another bucket";
         next = tx.load(entry->next);
       }
       std::sort(hashes.begin(), hashes.end());
-      if (std::adjacent_find(hashes.begin(), hashes.end()) != hashes.end()) return where + " holds a key twice";
+      if (std::adjacent_find(hashes.begin(), hashes.end()) != hashes.end())
+        return where + " holds a key twice";
     }
     if (seen != size)
-      return "hash_map: " + std::to_string(size) + " entries counted, " + std::to_string(seen) + " found";
+      return "hash_map: " + std::to_string(size) + " entries counted, " + std::to_string(seen) +
+             " found";
     return std::nullopt;
   }
 
@@ -273,8 +292,9 @@ class hash_map {
   static constexpr std::uint64_t kMaxItemBytes = ~std::uint32_t{0};
   static constexpr std::uint64_t kMinusOne = ~std::uint64_t{0};
   static constexpr std::uint64_t kFirstBuckets = 16;
-  static constexpr std::uint64_t kGroup = 64;      // buckets opened at a time
-  static constexpr std::uint64_t kLookEvery = 16;  // insertions of a thread between two looks at the load
+  static constexpr std::uint64_t kGroup = 64;  // buckets opened at a time
+  static constexpr std::uint64_t kLookEvery =
+      16;  // insertions of a thread between two looks at the load
   static constexpr std::size_t kSegments = 40;
   static constexpr std::uint64_t kMaxBuckets = kFirstBuckets << (kSegments - 1);
 
@@ -285,7 +305,8 @@ class hash_map {
   struct Entry {
     link<Entry> next;
   };
-  /// The head of an opened bucket whose entries are still in an ancestor. No object starts at an odd offset.
+  /// The head of an opened bucket whose entries are still in an ancestor. No object starts at an
+  /// odd offset.
   static constexpr link<Entry> kUnsplit{1};
 
   struct Table {
@@ -305,7 +326,8 @@ class hash_map {
   static constexpr Segment segment_of(std::uint64_t number) {
     if (number < kFirstBuckets) return {0, 0, kFirstBuckets};
     const std::uint64_t first = std::bit_floor(number);
-    return {static_cast<std::size_t>(std::countr_zero(first / kFirstBuckets)) + 1, first, 2 * first};
+    return {static_cast<std::size_t>(std::countr_zero(first / kFirstBuckets)) + 1, first,
+            2 * first};
   }
 
   /// The bucket of a hash: its lowest bits, as many as give an open bucket.
@@ -319,8 +341,9 @@ class hash_map {
     return static_cast<unsigned>(std::countr_zero(low)) + ((number | low) < buckets ? 1 : 0);
   }
   static constexpr std::uint64_t reverse_bits(std::uint64_t word) {
-    constexpr std::uint64_t kMasks[] = {0x5555555555555555u, 0x3333333333333333u, 0x0f0f0f0f0f0f0f0fu,
-                                        0x00ff00ff00ff00ffu, 0x0000ffff0000ffffu};
+    constexpr std::uint64_t kMasks[] = {0x5555555555555555u, 0x3333333333333333u,
+                                        0x0f0f0f0f0f0f0f0fu, 0x00ff00ff00ff00ffu,
+                                        0x0000ffff0000ffffu};
     for (unsigned shift = 1; const std::uint64_t mask : kMasks) {
       word = ((word >> shift) & mask) | ((word & mask) << shift);
       shift *= 2;
@@ -345,7 +368,8 @@ class hash_map {
     const Segment segment = segment_of(number);
     return tx.at(tx.load(table.segments[segment.index])) + (number - segment.first);
   }
-  /// The bucket where the entries of bucket `number` stand: itself or its nearest ancestor that is not unsplit.
+  /// The bucket where the entries of bucket `number` stand: itself or its nearest ancestor that is
+  /// not unsplit.
   template <class Tx>
   static Bucket locate(Tx& tx, const Table& table, std::uint64_t number) {
     for (;;) {
@@ -358,21 +382,28 @@ class hash_map {
 
   // ---- entries ----
 
-  static char* bytes_of(const Entry* entry) { return reinterpret_cast<char*>(const_cast<Entry*>(entry)); }
+  static char* bytes_of(const Entry* entry) {
+    return reinterpret_cast<char*>(const_cast<Entry*>(entry));
+  }
   static constexpr std::size_t kKeyOffset = sizeof(Entry) + (kLengths ? sizeof(Lengths) : 0);
   static constexpr std::size_t value_offset(Lengths lengths) {
     return kKeyOffset + round_up(std::size_t{lengths.key}, kWordBytes);
   }
   static void* key_at(const Entry* entry) { return bytes_of(entry) + kKeyOffset; }
-  static void* value_at(const Entry* entry, Lengths lengths) { return bytes_of(entry) + value_offset(lengths); }
+  static void* value_at(const Entry* entry, Lengths lengths) {
+    return bytes_of(entry) + value_offset(lengths);
+  }
 
   static Lengths lengths_for(view_t<K> key, view_t<V> value) {
-    return {static_cast<std::uint32_t>(Key::size(key)), static_cast<std::uint32_t>(Value::size(value))};
+    return {static_cast<std::uint32_t>(Key::size(key)),
+            static_cast<std::uint32_t>(Value::size(value))};
   }
   template <class Tx>
   static Lengths lengths_of(Tx& tx, const Entry* entry) {
-    if constexpr (kLengths) return tx.load(*reinterpret_cast<const Lengths*>(bytes_of(entry) + sizeof(Entry)));
-    else return {std::uint32_t{sizeof(K)}, std::uint32_t{sizeof(V)}};
+    if constexpr (kLengths)
+      return tx.load(*reinterpret_cast<const Lengths*>(bytes_of(entry) + sizeof(Entry)));
+    else
+      return {std::uint32_t{sizeof(K)}, std::uint32_t{sizeof(V)}};
   }
   template <class Tx>
   static Entry* allocate_entry(Tx& tx, view_t<K> key, view_t<V> value) {
@@ -383,7 +414,8 @@ class hash_map {
   static void write_entry(Tx& tx, Entry* entry, link<Entry> next, view_t<K> key, view_t<V> value) {
     const Lengths lengths = lengths_for(key, value);
     tx.store(entry->next, next);
-    if constexpr (kLengths) tx.store(*reinterpret_cast<Lengths*>(bytes_of(entry) + sizeof(Entry)), lengths);
+    if constexpr (kLengths)
+      tx.store(*reinterpret_cast<Lengths*>(bytes_of(entry) + sizeof(Entry)), lengths);
     Key::store(tx, key_at(entry), key);
     Value::store(tx, value_at(entry, lengths), value);
   }
@@ -402,9 +434,9 @@ class hash_map {
   template <class Tx>
   static std::uint64_t hash_entry(Tx& tx, std::uint64_t seed, const Entry* entry) {
     const auto* key = static_cast<const char*>(key_at(entry));
-    return detail::hash_read(lengths_of(tx, entry).key, seed, [&](void* to, std::size_t at, std::size_t count) {
-      tx.read(to, key + at, count);
-    });
+    return detail::hash_read(
+        lengths_of(tx, entry).key, seed,
+        [&](void* to, std::size_t at, std::size_t count) { tx.read(to, key + at, count); });
   }
   template <class Tx>
   static bool key_equals(Tx& tx, const Entry* entry, Lengths lengths, view_t<K> key) {
@@ -440,7 +472,8 @@ class hash_map {
     const link<Table> at = tx.load(table_);
     if (!at) return {};
     const Table& table = *tx.at(at);
-    const std::uint64_t number = address(hash_key(key, tx.load(table.seed)), tx.load(table.buckets));
+    const std::uint64_t number =
+        address(hash_key(key, tx.load(table.seed)), tx.load(table.buckets));
     return find_in(tx, locate(tx, table, number), key);
   }
 
@@ -536,7 +569,8 @@ class hash_map {
   link<Table> table_;
 };
 
-/// The items are checked where the map is used as a persistent type, with the same messages as any other field.
+/// The items are checked where the map is used as a persistent type, with the same messages as any
+/// other field.
 template <class K, class V>
 inline constexpr bool is_persistable_by_promise<hash_map<K, V>> =
     detail::Item<K>::require() && detail::Item<V>::require();

@@ -70,7 +70,7 @@ TYPED_TEST(HashMap, BehavesLikeTheModelWithFixedItems) {
   auto* map = this->world_.template root<Numbers>();
   std::unordered_map<std::uint64_t, std::uint64_t> model;
   std::mt19937_64 random(1);
-  for (const unsigned erase_percent : {20, 80, 50, 10}) {
+  for (const unsigned erase_percent : {20u, 80u, 50u, 10u}) {
     run_against_model(
         this->world_, *map, model, random, 8000, erase_percent, [&] { return random() % 3000; },
         [&] { return random(); });
@@ -83,10 +83,10 @@ TYPED_TEST(HashMap, BehavesLikeTheModelWithBytes) {
   auto* map = this->world_.template root<Texts>();
   std::unordered_map<std::string, std::string> model;
   std::mt19937_64 random(2);
-  for (const unsigned erase_percent : {20, 70, 40}) {
+  for (const unsigned erase_percent : {20u, 70u, 40u}) {
     run_against_model(
-        this->world_, *map, model, random, 3000, erase_percent, [&] { return random_text(random, 5); },
-        [&] { return random_text(random, 200); });
+        this->world_, *map, model, random, 3000, erase_percent,
+        [&] { return random_text(random, 5); }, [&] { return random_text(random, 200); });
     expect_equal(this->world_, *map, model);
     expect_sound(this->world_, *map);
   }
@@ -167,7 +167,7 @@ TYPED_TEST(HashMap, ForEachStopsWhenToldAndMayEraseItsEntry) {
 
 // Growth between every two calls, from 300 to some thousand entries, and then erasure.
 TYPED_TEST(HashMap, ScanSeesLastingEntriesExactlyOnceWhileTheMapChanges) {
-  for (const std::uint64_t seed : {1, 2, 3}) {
+  for (const std::uint64_t seed : {1u, 2u, 3u}) {
     auto* map = this->world_.template root<Numbers>();
     constexpr std::uint64_t kLasting = 300;
     std::mt19937_64 random(seed);
@@ -191,7 +191,8 @@ TYPED_TEST(HashMap, ScanSeesLastingEntriesExactlyOnceWhileTheMapChanges) {
       });
       this->world_.atomically([&](auto& tx) {
         for (std::uint64_t i = random() % 100; i > 0 && fresh < 5000; --i) map->put(tx, fresh++, 2);
-        for (std::uint64_t i = random() % 50; i > 0; --i) map->erase(tx, kLasting + random() % (fresh - kLasting + 1));
+        for (std::uint64_t i = random() % 50; i > 0; --i)
+          map->erase(tx, kLasting + random() % (fresh - kLasting + 1));
       });
     } while (cursor != 0);
     for (std::uint64_t key = 0; key < kLasting; ++key) EXPECT_EQ(seen[key], 1) << key;
@@ -204,8 +205,9 @@ TYPED_TEST(HashMap, ClearGivesEverythingBack) {
   auto* map = this->world_.template root<Texts>();
   const auto before = this->world_.live_objects();
   for (int round = 0; round < 3; ++round) {
-    for (int i = 0; i < 2000; ++i) {
-      this->world_.atomically([&](auto& tx) { map->put(tx, std::to_string(i), std::string(i % 90, 'v')); });
+    for (unsigned i = 0; i < 2000; ++i) {
+      this->world_.atomically(
+          [&](auto& tx) { map->put(tx, std::to_string(i), std::string(i % 90u, 'v')); });
     }
     EXPECT_GT(this->world_.live_objects().size(), 2000u);
     this->world_.atomically([&](auto& tx) { map->clear(tx); });
@@ -232,7 +234,8 @@ TYPED_TEST(HashMap, ClearSomeLeavesAUsableMap) {
     for (const auto& [k, v] : left) EXPECT_EQ(model.at(k), v);
     model = left;
     expect_equal(this->world_, *map, model);
-    if (!empty && ++calls % 8 == 0) run_against_model(this->world_, *map, model, random, 100, 30, key, [&] { return random(); });
+    if (!empty && ++calls % 8 == 0)
+      run_against_model(this->world_, *map, model, random, 100, 30, key, [&] { return random(); });
     expect_sound(this->world_, *map);
   }
   EXPECT_EQ(this->world_.live_objects().size(), 0u);
@@ -273,11 +276,8 @@ TEST(HashMapPlain, AFailedAllocationChangesNothing) {
     const std::string key = random_text(random, 6);
     const std::string value = random_text(random, 30);
     world.tx().allowed = static_cast<std::int64_t>(random() % 3);
-    try {
-      map->put(world.tx(), key, value);
-      model[key] = value;
-    } catch (const std::bad_alloc&) {
-    }
+    const bool done = testing::allocates([&] { map->put(world.tx(), key, value); });
+    if (done) model[key] = value;
     world.tx().allowed = -1;
     if (i % 100 == 0) {
       expect_equal(world, *map, model);
@@ -294,7 +294,8 @@ class HashMapAudit : public ::testing::Test {
     map_->use_seed(world_.tx(), 1);
     for (std::uint64_t key = 0; key < 40; ++key) map_->put(world_.tx(), key, key);
     std::vector<std::uint64_t*> objects;
-    map_->audit(world_.tx(), [&](std::uint64_t at) { objects.push_back(reinterpret_cast<std::uint64_t*>(at)); });
+    map_->audit(world_.tx(),
+                [&](std::uint64_t at) { objects.push_back(reinterpret_cast<std::uint64_t*>(at)); });
     table_ = objects.front();
     entry_ = objects.back();
   }
@@ -304,10 +305,13 @@ class HashMapAudit : public ::testing::Test {
   std::uint64_t* entry_;  // next, key, value
 };
 
-TEST_F(HashMapAudit, FindsNothingWrongWithASoundMap) { EXPECT_EQ(complaint(world_, *map_), "nothing"); }
+TEST_F(HashMapAudit, FindsNothingWrongWithASoundMap) {
+  EXPECT_EQ(complaint(world_, *map_), "nothing");
+}
 TEST_F(HashMapAudit, FindsACircle) {
   entry_[0] = reinterpret_cast<std::uint64_t>(entry_);
-  EXPECT_NE(complaint(world_, *map_).find("or a circle"), std::string::npos) << complaint(world_, *map_);
+  EXPECT_NE(complaint(world_, *map_).find("or a circle"), std::string::npos)
+      << complaint(world_, *map_);
 }
 TEST_F(HashMapAudit, FindsALostEntry) {
   ASSERT_EQ(entry_[0], 0u);
@@ -320,7 +324,8 @@ TEST_F(HashMapAudit, FindsAMisplacedEntry) {
   EXPECT_NE(complaint(world_, *map_).find("belongs to another bucket"), std::string::npos);
 }
 TEST_F(HashMapAudit, FindsAnImpossibleTable) {
-  for (const std::uint64_t buckets : {std::uint64_t{0}, std::uint64_t{1} << 50, ~std::uint64_t{0}}) {
+  for (const std::uint64_t buckets :
+       {std::uint64_t{0}, std::uint64_t{1} << 50, ~std::uint64_t{0}}) {
     table_[1] = buckets;
     EXPECT_NE(complaint(world_, *map_).find("the table is damaged"), std::string::npos);
   }
@@ -339,7 +344,7 @@ TEST(HashMapHash, DependsOnEveryByteTheSizeAndTheSeed) {
   std::size_t count = 0;
   for (std::size_t size = 0; size < 40; ++size) {
     for (std::size_t at = 0; at <= size; ++at) {
-      for (const std::uint64_t seed : {0, 1, 2}) {
+      for (const std::uint64_t seed : {0u, 1u, 2u}) {
         std::string key(size, '\0');
         if (at < size) key[at] = 1;
         seen.insert(detail::hash_memory(key.data(), key.size(), seed));
@@ -364,7 +369,7 @@ TEST(HashMapHash, SpreadsEveryBit) {
       changed >>= 1;
     }
   }
-  for (const int flip : flips) EXPECT_NEAR(flip, kRounds / 2, kRounds / 10);
+  for (const int flip : flips) EXPECT_NEAR(flip, kRounds * 0.5, kRounds * 0.1);
 }
 
 // ---- what only pools can show ----
@@ -413,7 +418,8 @@ TEST(HashMapPool, AFullPoolKeepsWhatWasAcknowledgedAndTakesMoreWhenFreed) {
   const auto fill = [&] {
     try {
       for (;; ++acknowledged) {
-        world.atomically([&](Tx& tx) { map->put(tx, std::to_string(acknowledged), std::string(100, 'v')); });
+        world.atomically(
+            [&](Tx& tx) { map->put(tx, std::to_string(acknowledged), std::string(100, 'v')); });
       }
     } catch (const Exception& error) {
       EXPECT_EQ(error.code(), Code::kNoSpace);
@@ -424,7 +430,8 @@ TEST(HashMapPool, AFullPoolKeepsWhatWasAcknowledgedAndTakesMoreWhenFreed) {
   EXPECT_GT(acknowledged, 5000u);
   world.atomically([&](Tx& tx) {
     EXPECT_EQ(map->size(tx), acknowledged);
-    for (std::uint64_t i = 0; i < acknowledged; ++i) EXPECT_TRUE(map->contains(tx, std::to_string(i)));
+    for (std::uint64_t i = 0; i < acknowledged; ++i)
+      EXPECT_TRUE(map->contains(tx, std::to_string(i)));
   });
   expect_sound(world, *map);
   for (std::uint64_t i = 0; i < 1000; ++i) {
@@ -442,6 +449,7 @@ TEST(HashMapPool, ThreadsWithKeysOfTheirOwnDoNotDisturbEachOther) {
   constexpr std::uint64_t kThreads = 4;
   constexpr std::uint64_t kKeys = 4000;
   std::vector<std::thread> threads;
+  threads.reserve(kThreads);
   for (std::uint64_t t = 0; t < kThreads; ++t) {
     threads.emplace_back([&, t] {
       for (std::uint64_t i = 0; i < kKeys; ++i) {
@@ -486,6 +494,7 @@ TEST(HashMapPool, ThreadsOnTheSameKeysKeepTheirSum) {
     }
   });
   std::vector<std::thread> writers;
+  writers.reserve(3);
   for (unsigned t = 0; t < 3; ++t) {
     writers.emplace_back([&, t] {
       std::mt19937_64 random(t);
@@ -497,8 +506,10 @@ TEST(HashMapPool, ThreadsOnTheSameKeysKeepTheirSum) {
           const std::uint64_t amount = map->get(tx, from).value_or(0);
           const std::uint64_t moved = std::min<std::uint64_t>(amount, 400);
           if (moved == 0) return;
-          if (moved == amount) map->erase(tx, from);
-          else map->put(tx, from, amount - moved);
+          if (moved == amount)
+            map->erase(tx, from);
+          else
+            map->put(tx, from, amount - moved);
           map->put(tx, to, map->get(tx, to).value_or(0) + moved);
         });
       }

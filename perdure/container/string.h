@@ -1,5 +1,6 @@
-// string: a byte string in persistent memory, for fields of persistent structs and values of other containers. As a
-// key, or where the whole value is replaced, `bytes` (perdure/container/bytes.h) costs one heap object less.
+// string: a byte string in persistent memory, for fields of persistent structs and values of other
+// containers. As a key, or where the whole value is replaced, `bytes` (perdure/container/bytes.h)
+// costs one heap object less.
 #pragma once
 
 #include <cstdint>
@@ -13,13 +14,16 @@
 
 namespace perdure {
 
-/// Lives in persistent memory; all-zero bytes are the empty string. Copying the struct copies the reference, not the
-/// bytes; so a container of strings does not free them: clear() each before its element goes.
-/// Durable: with the transaction. Threads: as the transaction.
+/// Lives in persistent memory; all-zero bytes are the empty string. Copying the struct copies the
+/// reference, not the bytes; so a container of strings does not free them: clear() each before its
+/// element goes.
+/// Durable:  with the transaction.
+/// Threads:  as the transaction.
 class string {
  public:
   /// Replaces the bytes; in place when the size stays the same.
-  /// Requires: `text` does not lie in persistent memory. Errors: those of the transaction; then nothing has changed.
+  /// Requires: `text` does not lie in persistent memory. Errors: those of the transaction; then
+  /// nothing has changed.
   template <Transaction Tx>
   void assign(Tx& tx, std::string_view text) {
     if (text.empty()) return clear(tx);
@@ -59,7 +63,8 @@ class string {
     tx.store(size_, 0);
   }
 
-  /// Calls `visit(offset)` for the heap object that the string owns, if any. Returns what is wrong, if anything.
+  /// Calls `visit(offset)` for the heap object that the string owns, if any. Returns what is wrong,
+  /// if anything.
   template <Transaction Tx, class F>
   std::optional<std::string> audit(Tx& tx, F&& visit) const {
     const link<char> at = tx.load(bytes_);

@@ -23,8 +23,9 @@ TYPED_TEST(String, HoldsWhatWasAssignedLast) {
     EXPECT_EQ(text->str(tx), "");
     EXPECT_TRUE(text->empty(tx));
   });
-  for (const std::string& wanted : {std::string("short"), std::string("other"), std::string(3, '\0'), std::string(),
-                                    std::string(8193, 'x'), std::string(300000, 'y'), std::string("end")}) {
+  for (const std::string& wanted :
+       {std::string("short"), std::string("other"), std::string(3, '\0'), std::string(),
+        std::string(8193, 'x'), std::string(300000, 'y'), std::string("end")}) {
     this->world_.atomically([&](auto& tx) { text->assign(tx, wanted); });
     this->world_.atomically([&](auto& tx) {
       EXPECT_EQ(text->str(tx), wanted);

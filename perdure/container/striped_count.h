@@ -1,5 +1,5 @@
-// A counter that many threads move at the same time: each counts on a cache line of its own, the sum is the count. One
-// shared word would make every two insertions into a map conflict.
+// A counter that many threads move at the same time: each counts on a cache line of its own, the
+// sum is the count. One shared word would make every two insertions into a map conflict.
 #pragma once
 
 #include <array>
@@ -17,7 +17,8 @@ class StripedCount {
   void reset(Tx& tx) {
     for (Stripe& stripe : stripes_) tx.store(stripe.count, 0);
   }
-  /// Adds `delta` (may wrap below zero) and returns this thread's share, for decisions that need not be exact.
+  /// Adds `delta` (may wrap below zero) and returns this thread's share, for decisions that need
+  /// not be exact.
   template <class Tx>
   std::uint64_t add(Tx& tx, std::uint64_t delta) {
     std::uint64_t& mine = stripes_[stripe_of_thread()].count;
@@ -40,7 +41,8 @@ class StripedCount {
   };
   static std::size_t stripe_of_thread() {
     static std::atomic<std::size_t> next{0};
-    thread_local const std::size_t mine = next.fetch_add(1, std::memory_order_relaxed) % std::tuple_size_v<Stripes>;
+    thread_local const std::size_t mine =
+        next.fetch_add(1, std::memory_order_relaxed) % std::tuple_size_v<Stripes>;
     return mine;
   }
 

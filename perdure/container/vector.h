@@ -1,6 +1,6 @@
-// vector<T>: a growing array in persistent memory. Elements never move: memory comes in segments, each twice the size of
-// the one before. Every push and pop writes the one size word, so concurrent ones conflict; concurrent set() of
-// different elements do not.
+// vector<T>: a growing array in persistent memory. Elements never move: memory comes in segments,
+// each twice the size of the one before. Every push and pop writes the one size word, so concurrent
+// ones conflict; concurrent set() of different elements do not.
 #pragma once
 
 #include <array>
@@ -18,15 +18,19 @@
 
 namespace perdure {
 
-/// Lives in persistent memory (a root, a field, an element); all-zero bytes are the empty vector. It owns its elements,
-/// not what links inside of them refer to. Memory is given back by clear() only.
-/// Durable: with the transaction. Threads: as the transaction.
+/// Lives in persistent memory (a root, a field, an element); all-zero bytes are the empty vector.
+/// It owns its elements, not what links inside of them refer to; only clear() gives memory back.
+/// Requires: the elements handed in do not lie in persistent memory.
+/// Durable:  with the transaction.
+/// Threads:  as the transaction.
 template <class T>
 class vector {
-  static_assert(!std::is_same_v<T, bytes>, "perdure: a vector's elements have one size; take vector<perdure::string>");
+  static_assert(!std::is_same_v<T, bytes>,
+                "perdure: a vector's elements have one size; take vector<perdure::string>");
 
  public:
-  /// Errors: those of the transaction (kNoSpace; std::bad_alloc under PlainTx); then the vector is unchanged.
+  /// Errors: those of the transaction (kNoSpace; std::bad_alloc under PlainTx); then the vector is
+  /// unchanged.
   template <Transaction Tx>
   void push_back(Tx& tx, const T& value) {
     const std::uint64_t size = tx.load(size_);
@@ -39,7 +43,8 @@ class vector {
       tx.store(directory.count, segments + 1);
     }
     tx.store(size_, size + 1);
-    Item::store(tx, tx.at(tx.load(directory.segments[segment.index])) + (size - segment.first), value);
+    Item::store(tx, tx.at(tx.load(directory.segments[segment.index])) + (size - segment.first),
+                value);
   }
 
   /// Removes the last element and returns it. Errors: kInvalid when there is none.
@@ -68,8 +73,8 @@ class vector {
   T* element(Tx& tx, std::uint64_t index) const {
     const std::uint64_t size = tx.load(size_);
     if (index >= size)
-      throw Exception(Code::kInvalid,
-                      "vector: index " + std::to_string(index) + " of " + std::to_string(size) + " elements");
+      throw Exception(Code::kInvalid, "vector: index " + std::to_string(index) + " of " +
+                                          std::to_string(size) + " elements");
     const Segment segment = segment_of(index);
     const Directory& directory = *tx.at(tx.load(directory_));
     return tx.at(tx.load(directory.segments[segment.index])) + (index - segment.first);
@@ -84,7 +89,8 @@ class vector {
     return size(tx) == 0;
   }
 
-  /// Calls `f(element)` for every element in order, until one call returns false. `f` may set elements.
+  /// Calls `f(element)` for every element in order, until one call returns false. `f` may set
+  /// elements.
   template <Transaction Tx, class F>
   void for_each(Tx& tx, F&& f) const {
     const std::uint64_t size = tx.load(size_);
@@ -107,8 +113,8 @@ class vector {
     tx.store(size_, 0);
   }
 
-  /// Verifies the vector's own fields and calls `visit(offset)` for each heap object that it owns, before it looks into
-  /// it. Returns what is wrong first, if anything.
+  /// Verifies the vector's own fields and calls `visit(offset)` for each heap object that it owns,
+  /// before it looks into it. Returns what is wrong first, if anything.
   template <Transaction Tx, class F>
   std::optional<std::string> audit(Tx& tx, F&& visit) const {
     const std::uint64_t size = tx.load(size_);
@@ -120,10 +126,12 @@ class vector {
     visit(at.offset);
     const Directory& directory = *tx.at(at);
     const std::uint64_t segments = tx.load(directory.count);
-    if (segments > kSegments) return "vector: claims " + std::to_string(segments) + " segments; it is damaged";
+    if (segments > kSegments)
+      return "vector: claims " + std::to_string(segments) + " segments; it is damaged";
     const std::uint64_t room = segments == 0 ? 0 : (kFirst << segments) - kFirst;
     if (size > room)
-      return "vector: claims " + std::to_string(size) + " elements, but has memory for " + std::to_string(room);
+      return "vector: claims " + std::to_string(size) + " elements, but has memory for " +
+             std::to_string(room);
     for (std::uint64_t i = 0; i < segments; ++i) visit(tx.load(directory.segments[i]).offset);
     return std::nullopt;
   }

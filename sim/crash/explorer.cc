@@ -242,10 +242,13 @@ bool Explorer::cut_at(unsigned depth, std::size_t event, Media& media, Bounds bo
                   nested ? options_.nested_samples : options_.samples, random);
   ++(nested ? report_.nested_points : report_.crash_points);
   if (!nested && choices.exhaustive()) ++report_.exhaustive_points;
-  const std::uint64_t nested_one = random.below(std::min(choices.count(), options_.nest_every));
+  // Two images of each moment at least, where there are as many.
+  const std::uint64_t stride =
+      std::clamp<std::uint64_t>(choices.count() / 2, 1, std::max<std::uint64_t>(options_.nest_every, 1));
+  const std::uint64_t first_nested = random.below(stride);
   std::uint64_t number = 0;
   while (const Media::Choice* choice = choices.next()) {
-    const bool nest = nest_into(depth) && number % options_.nest_every == nested_one;
+    const bool nest = nest_into(depth) && number % stride == first_nested;
     const Cut cut{event, false, number % 2 == 1, {}};
     if (!try_image(depth, cut, media, frontier, *choice, bounds, nest)) return false;
     ++number;

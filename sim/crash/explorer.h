@@ -105,7 +105,7 @@ struct Options {
   /// The same for recoveries that are cut again.
   std::uint64_t nested_full_limit = 64;
   std::uint64_t nested_samples = 8;
-  /// One image in so many has its recovery cut again; 1: all.
+  /// One image in so many has its recovery cut again, but two of each moment at least; 1: all.
   std::uint64_t nest_every = 512;
   /// 1: recoveries are not cut; 2: they are; 3: and the recoveries from that, and so on.
   unsigned depth = 2;

@@ -7,7 +7,8 @@
 namespace perdure::crash {
 namespace {
 
-constexpr unsigned kLockBits = 8;
+// Enough that the lines of a small pool have an ownership record each, few enough that opening costs no more pages.
+constexpr unsigned kLockBits = 12;
 
 class PoolSession final : public Session {
  public:

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "perdure/append_log.h"
 #include "perdure/log/commit_log.h"
@@ -11,40 +12,49 @@ namespace {
 
 // ---- a bare ring ---------------------------------------------------------------------------------
 
+// Everything on a page of its own, and the ring across two, so that of a file any part may come without the others.
 constexpr Offset kHeadAt = 0;
-constexpr Offset kConsumedAt = kLineBytes;  // the last step whose record was dropped from the log
-constexpr std::uint64_t kRingWords = 48;
-constexpr Offset kRingAt = 2 * kPageBytes - 128;  // across two pages, so that a file's page may come without the other
-constexpr std::uint64_t kBytes = 3 * kPageBytes;
+constexpr Offset kConsumedAt = kPageBytes;  // the last step whose record was dropped from the log
+constexpr Offset kRingAt = 3 * kPageBytes - kSectorBytes;
+constexpr std::uint64_t kRingWords = 256;
+constexpr std::uint64_t kBytes = 4 * kPageBytes;
 
-/// Step `step` appends a record of 1 to 5 words, the first of which is the step.
-std::vector<Word> payload_of(std::uint64_t step) {
-  std::vector<Word> payload(1 + step % 5);
-  for (std::size_t i = 0; i < payload.size(); ++i) payload[i] = step + (Word{i} << 32) * 0x10001u;
-  return payload;
+constexpr std::uint64_t kFirstPageWords = kSectorBytes / kWordBytes;  // of the ring
+
+/// A record: its step and its length in words, then words that tell both. Those are chosen so that a reader who starts
+/// in the middle of one, by mistake, finds lengths that are small enough to be believed.
+std::vector<Word> record_of(std::uint64_t step, std::uint64_t words) {
+  std::vector<Word> record = {step << 8 | words};
+  for (Word i = 1; i < words; ++i) record.push_back(step << 40 | i << 24 | 0x101010);
+  return record;
 }
+std::uint64_t step_of(Word first) { return first >> 8; }
+std::uint64_t length_of(Word first) { return std::max<std::uint64_t>(first & 0xff, 1); }
 
-/// Recovery keeps what it read: the torn-bit log clears what a torn append left behind it, the commit-record log
-/// needs not.
+/// Recovery keeps what it read. The torn-bit log clears what a torn append left behind it (and says whether there was
+/// anything), the commit-record log needs not.
 template <class D>
-void settle_log(TornbitLog& log, D& domain, std::uint64_t end) {
+bool settle_log(TornbitLog& log, D& domain, std::uint64_t end) {
   log.adopt(domain);
-  if (log.has_remains(end)) {
+  const bool torn = log.has_remains(end);
+  if (torn) {
     log.erase_from(domain, end);
   } else {
     log.continue_at(end);
   }
+  return torn;
 }
 
 template <class D>
-void settle_log(CommitLog& log, D& domain, std::uint64_t end) {
+bool settle_log(CommitLog& log, D& domain, std::uint64_t end) {
   const Ring& ring = log.ring();
   domain.flush(ring.words, ring.count * kWordBytes, Site::kAdopt);
   domain.flush(ring.head_word, kWordBytes, Site::kAdopt);
   log = CommitLog(ring, log.head(), end);
+  return false;
 }
 
-/// A log in a ring of 48 words, its head, and a word that says what was dropped: the smallest user of a log.
+/// A log in a small ring, its head, and a word that says what was dropped: the smallest user of a log.
 template <class Log>
 class BareLog final : public Session {
  public:
@@ -56,10 +66,17 @@ class BareLog final : public Session {
     recover();
   }
 
+  /// Records of 1 to 4 words, or of more than a sector. After a torn one, the next ends where the ring's first page
+  /// does: if the second still held a part of the torn one, it would be read next.
   void step(std::uint64_t step) override {
-    const std::vector<Word> payload = payload_of(step);
-    if (Log::log_words(payload.size()) > log_.free_words()) empty(step - 1);
-    log_.append(domain_, payload);
+    std::uint64_t words = step % 5 == 4 ? 70 : 1 + step % 5;
+    const std::uint64_t place = log_.tail() % kRingWords;
+    if (std::exchange(torn_, false) && place < kFirstPageWords) {
+      words = 1;
+      while (Log::log_words(words) < kFirstPageWords - place) ++words;
+    }
+    if (Log::log_words(words) > log_.free_words()) empty(step - 1);
+    log_.append(domain_, record_of(step, words));
     (void)log_.make_durable(domain_);
   }
 
@@ -68,16 +85,17 @@ class BareLog final : public Session {
     auto reader = log_.reader();
     Word first = 0;
     while (reader.position() < log_.tail() && reader.next(first)) {
-      const std::vector<Word> expected = payload_of(first);
+      const std::uint64_t found = step_of(first);
+      const std::vector<Word> expected = record_of(found, length_of(first));
       for (std::size_t i = 1; i < expected.size(); ++i) {
         Word word = 0;
         if (!reader.next(word) || word != expected[i])
-          return "the record of step " + std::to_string(first) + " is wrong in word " + std::to_string(i);
+          return "the record of step " + std::to_string(found) + " is wrong in word " + std::to_string(i);
       }
       reader.end_of_append();
-      if (first > load_word(consumed_) && first != last + 1)
-        return "step " + std::to_string(first) + " follows step " + std::to_string(last);
-      last = std::max(last, first);
+      if (found > load_word(consumed_) && found != last + 1)
+        return "step " + std::to_string(found) + " follows step " + std::to_string(last);
+      last = std::max(last, found);
     }
     if (last == step) return std::nullopt;
     return "the last record is of step " + std::to_string(last);
@@ -97,13 +115,13 @@ class BareLog final : public Session {
     Word word = 0;
     while (reader.next(word)) {
       bool whole = true;
-      for (std::size_t left = payload_of(word).size() - 1; whole && left > 0; --left) whole = reader.next(word);
+      for (std::uint64_t left = length_of(word) - 1; whole && left > 0; --left) whole = reader.next(word);
       if (!whole) break;
       reader.end_of_append();
       end = reader.position();
     }
     domain_.flush(consumed_, kWordBytes, Site::kAdopt);
-    settle_log(log_, domain_, end);
+    torn_ = settle_log(log_, domain_, end);
     // Orders: what was found, and the cleared rest, before what is appended next.
     (void)domain_.fence(Site::kEraseFence);
   }
@@ -124,6 +142,7 @@ class BareLog final : public Session {
   Word* consumed_;
   Ring ring_;
   Log log_;
+  bool torn_ = false;
 };
 
 template <class Log>
@@ -133,7 +152,7 @@ Subject bare_log(std::string name, std::string claim) {
   subject.claim = std::move(claim);
   subject.bytes = kBytes;
   subject.steps = 40;
-  subject.resume_steps = 20;
+  subject.resume_steps = 16;
   subject.memory = true;
   subject.file = true;
   subject.format = [](std::byte* base) {

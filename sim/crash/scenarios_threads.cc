@@ -7,27 +7,27 @@ namespace perdure::crash {
 namespace {
 
 using Words = std::array<std::uint64_t, 64>;
+using Work = std::function<void()>;
 
-/// Every step writes the step's number into the shared word and `filler` others, from the thread that `runs` picks.
-Scenario shared_word(std::string name, std::string claim, std::uint64_t steps, std::uint64_t filler,
-                     std::function<void(std::uint64_t, const std::function<void()>&)> runs) {
+/// Every step writes its number into `count` words, from the thread that `run` picks.
+Scenario shared_words(std::string name, std::string claim, std::uint64_t steps, std::uint64_t count,
+                      std::function<void(Pool&, std::uint64_t step, const Work&)> run) {
   Scenario s;
   s.name = std::move(name);
   s.claim = std::move(claim);
   s.steps = steps;
-  s.resume_steps = 14;
   s.setup = [](Pool& pool) { pool.root<Words>("words"); };
-  s.step = [filler, runs = std::move(runs)](Pool& pool, std::uint64_t step) {
-    runs(step, [&] {
+  s.step = [count, run = std::move(run)](Pool& pool, std::uint64_t step) {
+    run(pool, step, [&] {
       Words& words = root_of<Words>(pool, "words");
       pool.atomically([&](Tx& tx) {
-        for (std::uint64_t i = 0; i <= filler; ++i) tx.store(words[i], step);
+        for (std::uint64_t i = 0; i < count; ++i) tx.store(words[i], step);
       });
     });
   };
-  s.check = [filler](Pool& pool, std::uint64_t step) -> std::optional<std::string> {
+  s.check = [count](Pool& pool, std::uint64_t step) -> std::optional<std::string> {
     const Words& words = root_of<Words>(pool, "words");
-    for (std::uint64_t i = 0; i <= filler; ++i) {
+    for (std::uint64_t i = 0; i < count; ++i) {
       if (words[i] != step) return "word " + std::to_string(i) + " is " + std::to_string(words[i]);
     }
     return std::nullopt;
@@ -36,29 +36,51 @@ Scenario shared_word(std::string name, std::string claim, std::uint64_t steps, s
   return s;
 }
 
+Scenario turns() {
+  return shared_words("turns", "two threads write the same words in turn; recovery merges their logs by stamp",
+                      8, 4, [](Pool&, std::uint64_t step, const Work& work) {
+                        if (step % 2 == 0) return on_second_thread(work);
+                        work();
+                      });
+}
+
+/// Records of 51 log words: ten fill a ring. The checkpoint comes from one thread when the log of the other is full,
+/// whose next record then overwrites the words under its old head.
+Scenario foreign_checkpoint() {
+  Scenario s = shared_words("foreign-checkpoint", "a thread's log is emptied by another thread, and used on", 23, 48,
+                            [](Pool& pool, std::uint64_t step, const Work& work) {
+                              const bool after_checkpoint = step > 1 && step % 20 == 1;
+                              if (step % 2 == 1 && !after_checkpoint) return work();
+                              on_second_thread(work);
+                              if (step % 20 == 0) pool.checkpoint();
+                            });
+  s.resume_steps = 3;
+  return s;
+}
+
+Scenario idle_log() {
+  Scenario s = shared_words("idle-log",
+                            "an old record, alone in an idle thread's log, is never replayed over newer data", 24, 41,
+                            [](Pool&, std::uint64_t step, const Work& work) {
+                              if (step % 7 == 1) return on_second_thread(work);
+                              work();
+                            });
+  s.resume_steps = 14;
+  return s;
+}
+
+Scenario handed_over() {
+  return shared_words("handed-over", "threads end and others take their logs over, with home words still open", 14, 25,
+                      [](Pool&, std::uint64_t step, const Work& work) {
+                        if (step % 3 == 0) return work();
+                        std::thread(work).join();
+                      });
+}
+
 }  // namespace
 
 std::vector<Subject> thread_scenarios() {
-  return {
-      subject_of(shared_word("two-threads",
-                             "two threads write the same words in turn; recovery merges their logs by stamp", 8, 3,
-                             [](std::uint64_t step, const std::function<void()>& work) {
-                               if (step % 2 == 0) return on_second_thread(work);
-                               work();
-                             })),
-      subject_of(shared_word("idle-log",
-                             "an old record, alone in an idle thread's log, is never replayed over newer data", 24, 40,
-                             [](std::uint64_t step, const std::function<void()>& work) {
-                               if (step % 7 == 1) return on_second_thread(work);
-                               work();
-                             })),
-      subject_of(shared_word("handed-over",
-                             "threads end and others take their logs over, with home words still open", 14, 24,
-                             [](std::uint64_t step, const std::function<void()>& work) {
-                               if (step % 3 == 0) return work();
-                               std::thread(work).join();
-                             })),
-  };
+  return {subject_of(turns()), subject_of(foreign_checkpoint()), subject_of(idle_log()), subject_of(handed_over())};
 }
 
 }  // namespace perdure::crash

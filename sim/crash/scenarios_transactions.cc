@@ -44,6 +44,15 @@ Scenario laps() {
   return s;
 }
 
+/// On files a ring is written page by page, and a record may be torn between two.
+Scenario two_page_ring() {
+  Scenario s = cells("two-page-ring", "records that cross from one page of the ring to the next are whole or not seen",
+                     26, 40, 1);
+  s.geometry.ring_bytes = 2 * kPageBytes;
+  s.memory = false;
+  return s;
+}
+
 /// Neighbours in one word, written by different steps.
 Scenario bytes() {
   using Bytes = std::array<std::uint8_t, 16>;
@@ -195,6 +204,7 @@ std::vector<Subject> transaction_scenarios() {
       subject_of(checkpoints()),
       subject_of(laps()),
       subject_of(cells("small-laps", "many small records fill the ring and wrap it", 140, 1, 1)),
+      subject_of(two_page_ring()),
       subject_of(spilled()),
       subject_of(spilled_object()),
   };

@@ -104,14 +104,27 @@ class Suite {
     result.omitted = canary.count == kAll ? "all" : canary.first == 0 ? "1st" : "2nd";
     result.model = model_name(canary.model);
     result.without = info_of(canary.site).without;
+    Options options = options_.explore;
+    options.max_violations = 1;
+    options.omission.active = true;
+    options.omission.site = canary.site;
+    options.omission.first = canary.first;
+    options.omission.count = canary.count;
+    std::uint64_t images = hunt_with(options, canary, result);
+    if (!result.caught) {
+      // Fewer images, but the recovery of each is cut again.
+      options.full_limit = 16;
+      options.samples = 4;
+      options.nest_every = 1;
+      images += hunt_with(options, canary, result);
+    }
+    finished("without " + result.site + " (" + result.omitted + ", " + result.model + ")", images);
+    return result;
+  }
+
+  std::uint64_t hunt_with(const Options& options, const Canary& canary, CanaryResult& result) {
     std::uint64_t images = 0;
     for (const std::size_t i : scenarios_with(canary)) {
-      Options options = options_.explore;
-      options.max_violations = 1;
-      options.omission.active = true;
-      options.omission.site = canary.site;
-      options.omission.first = canary.first;
-      options.omission.count = canary.count;
       const Report report = explore(*jobs_[i].subject, canary.model, options);
       images += images_of(report);
       if (report.violations.empty()) continue;
@@ -121,8 +134,7 @@ class Suite {
       result.replay = report.violations[0].replay;
       break;
     }
-    finished("without " + result.site + " (" + result.omitted + ", " + result.model + ")", images);
-    return result;
+    return images;
   }
 
   void in_parallel(std::size_t count, const std::function<void(std::size_t)>& work) {

@@ -1,0 +1,6 @@
+// Expect: perdure: a raw pointer or reference would dangle after a restart
+#include "perdure/pool.h"
+
+using Callback = void (*)();
+
+Callback* open(perdure::Pool& pool) { return pool.root<Callback>("callback"); }

@@ -1,0 +1,4 @@
+// Expect: perdure: a raw pointer or reference would dangle after a restart
+#include "perdure/pool.h"
+
+int** open(perdure::Pool& pool) { return pool.root<int*>("pointer"); }

@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# run.sh COMPILER: each .cc here must be refused by the compiler, with the text that its first line
+# expects; good.cc must compile. A type error nobody can read is as bad as none.
+set -euo pipefail
+compiler=${1:?usage: run.sh COMPILER}
+here=$(cd "$(dirname "$0")" && pwd)
+failures=0
+for file in "$here"/*.cc; do
+  name=$(basename "$file")
+  expected=$(sed -n '1s|^// Expect: ||p' "$file")
+  status=0
+  output=$("$compiler" -std=c++20 -fsyntax-only -I"$here/../.." "$file" 2>&1) || status=$?
+  if [[ -z $expected ]]; then
+    verdict="has no '// Expect:' line"
+  elif [[ $expected == compiles ]]; then
+    verdict=$([[ $status == 0 ]] || echo "does not compile")
+  elif [[ $status == 0 ]]; then
+    verdict="compiles, though it must not"
+  else
+    # Compilers break no lines inside of a message.
+    verdict=$(grep -qF -- "$expected" <<<"$output" || echo "is refused, but not with: $expected")
+  fi
+  if [[ -z $verdict ]]; then
+    echo "ok   $name"
+  else
+    echo "FAIL $name $verdict"
+    sed 's/^/     /' <<<"$output" | head -20
+    failures=$((failures + 1))
+  fi
+done
+((failures == 0))

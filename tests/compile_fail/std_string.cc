@@ -1,0 +1,6 @@
+// Expect: perdure: this type owns something outside the pool
+#include <string>
+
+#include "perdure/pool.h"
+
+std::string* open(perdure::Pool& pool) { return pool.root<std::string>("text"); }

@@ -1,0 +1,11 @@
+// Expect: perdure: this type owns something outside the pool
+#include <vector>
+
+#include "perdure/pool.h"
+
+struct Page {
+  int number;
+  std::vector<int> words;
+};
+
+Page* open(perdure::Pool& pool) { return pool.root<Page>("page"); }

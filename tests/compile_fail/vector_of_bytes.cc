@@ -1,0 +1,6 @@
+// Expect: perdure: a vector's elements have one size
+#include "perdure/container/vector.h"
+
+std::uint64_t size(perdure::PlainTx& tx, perdure::vector<perdure::bytes>& texts) {
+  return texts.size(tx);
+}
