@@ -7,10 +7,8 @@
 #include <fmt/core.h>
 
 #include "apps/kv/kv.h"
-#include "tools/command.h"
-#if __has_include("bench/bench_command.h")
 #include "bench/bench_command.h"
-#endif
+#include "tools/command.h"
 
 namespace {
 
@@ -31,6 +29,7 @@ Exit codes: 0 done; 1 damage found, no such key, or a violation; 2 wrong usage; 
 
 int run(int argc, char** argv) {
   CLI::App app(kAbout, "perdure");
+  app.set_version_flag("--version", "perdure " PERDURE_VERSION);
   app.footer(kFooter);
   app.require_subcommand(1);
   perdure::tools::add_pool_commands(app);
@@ -39,9 +38,7 @@ int run(int argc, char** argv) {
   perdure::kv::add_kv_commands(app);
   perdure::tools::add_explore_command(app);
   perdure::tools::add_torture_command(app);
-#if __has_include("bench/bench_command.h")
   perdure::bench::add_bench_command(app);
-#endif
   try {
     app.parse(argc, argv);
     return perdure::tools::kDone;

@@ -20,6 +20,14 @@ Geometry geometry_of(const PoolOptions& options) {
   return {options.capacity_bytes, options.segment_bytes, options.ring_bytes, options.log_slots, options.root_entries};
 }
 
+Result<void> check_options(const std::string& path, const PoolOptions& options) {
+  if (options.latency && options.domain != DomainKind::kAdr)
+    return Error{Code::kInvalid, path + ": latency can be emulated on the adr domain only; open with domain adr"};
+  if (options.lock_bits < 1 || options.lock_bits > 30)
+    return Error{Code::kInvalid, path + ": lock_bits is " + std::to_string(options.lock_bits) + ", must be from 1 to 30"};
+  return {};
+}
+
 /// Stamps the engine for `domain` as it is, or counted.
 template <Domain D>
 std::unique_ptr<Engine> stamp(const PoolOptions& options, const EngineParts& parts, DomainCounters* counters, D domain) {
@@ -50,14 +58,14 @@ std::unique_ptr<Engine> stamp_memory(const PoolOptions& options, const EnginePar
 }  // namespace
 
 Result<Pool> Pool::create(const std::string& path, const PoolOptions& options) {
+  if (auto valid = check_options(path, options); !valid) return valid.error();
   const Region::CreateOptions create{geometry_of(options), 1, options.mode};
   if (auto created = Region::create_file(path, create); !created) return created.error();
   return open(path, options);
 }
 
 Result<Pool> Pool::open(const std::string& path, const PoolOptions& options) {
-  if (options.latency && options.domain != DomainKind::kAdr)
-    return Error{Code::kInvalid, path + ": latency can be emulated on the adr domain only; open with domain adr"};
+  if (auto valid = check_options(path, options); !valid) return valid.error();
   auto region = Region::open_file(path, options.domain, Region::Access::kReadWrite);
   if (!region) return region.error();
   Pool pool;

@@ -181,26 +181,41 @@ RootEntry read_entry(Tx& tx, const TxWorld& world, std::uint32_t index) {
   return entry;
 }
 
-}  // namespace
-
-std::optional<PoolCore::Root> PoolCore::find_root(Tx& tx, std::string_view name, std::uint64_t type,
-                                                  std::uint64_t bytes, bool create) {
+/// An entry with the name filled in. Errors: throws Exception kInvalid.
+RootEntry entry_named(std::string_view name) {
   if (name.empty() || name.size() > kRootNameBytes || name.find('\0') != std::string_view::npos)
     throw Exception(Code::kInvalid, "root name '" + std::string(name) + "': must have 1 to 32 bytes, none of them zero");
   RootEntry wanted{};
   std::copy(name.begin(), name.end(), wanted.name.begin());
+  return wanted;
+}
+
+/// Whether the entry is in use. Errors: throws Exception kCorrupt for one that is neither free nor whole.
+bool in_use(const RootEntry& entry, std::uint32_t index, const Region& region) {
+  const RootEntry vacant{};
+  if (std::memcmp(&entry, &vacant, sizeof(entry)) == 0) return false;
+  if (entry.name[0] != '\0' && entry.check == check_of_entry(entry) &&
+      inside(entry.object, entry.bytes, region.superblock().heap_offset, region.grown_bytes()))
+    return true;
+  throw Exception(Code::kCorrupt, region.path() + ": root table entry " + std::to_string(index) + " (byte " +
+                                      std::to_string(region.superblock().root_offset + index * sizeof(RootEntry)) +
+                                      ") fails its check; restore the pool from a backup");
+}
+
+}  // namespace
+
+std::optional<PoolCore::Root> PoolCore::find_root(Tx& tx, std::string_view name, std::uint64_t type,
+                                                  std::uint64_t bytes, bool create) {
+  RootEntry wanted = entry_named(name);
   std::optional<std::uint32_t> vacant;
   for (std::uint32_t i = 0; i < region_->geometry().root_entries; ++i) {
     const RootEntry entry = read_entry(tx, world_, i);
-    if (entry.name[0] == '\0') {
+    if (!in_use(entry, i, *region_)) {
       if (!vacant) vacant = i;
       continue;
     }
     if (entry.name != wanted.name) continue;
     const std::string where = region_->path() + ": root '" + std::string(name) + "'";
-    if (entry.check != check_of_entry(entry) ||
-        !inside(entry.object, entry.bytes, region_->superblock().heap_offset, region_->grown_bytes()))
-      throw Exception(Code::kCorrupt, where + " (entry " + std::to_string(i) + ") fails its check; restore a backup");
     if (type != 0 && (entry.type != type || entry.bytes != bytes))
       throw Exception(Code::kTypeMismatch, where + " was created as another type (" + std::to_string(entry.bytes) +
                                                " bytes), not as one of " + std::to_string(bytes) +
@@ -223,8 +238,8 @@ std::optional<PoolCore::Root> PoolCore::find_root(Tx& tx, std::string_view name,
 }
 
 bool PoolCore::remove_root(Tx& tx, std::string_view name) {
-  RootEntry wanted{};
-  std::copy_n(name.begin(), std::min(name.size(), kRootNameBytes), wanted.name.begin());
+  if (name.empty() || name.size() > kRootNameBytes) return false;
+  const RootEntry wanted = entry_named(name);
   for (std::uint32_t i = 0; i < region_->geometry().root_entries; ++i) {
     if (read_entry(tx, world_, i).name != wanted.name) continue;
     const RootEntry vacant{};
@@ -238,7 +253,7 @@ std::vector<RootEntry> PoolCore::roots(Tx& tx) {
   std::vector<RootEntry> found;
   for (std::uint32_t i = 0; i < region_->geometry().root_entries; ++i) {
     const RootEntry entry = read_entry(tx, world_, i);
-    if (entry.name[0] != '\0') found.push_back(entry);
+    if (in_use(entry, i, *region_)) found.push_back(entry);
   }
   return found;
 }

@@ -42,7 +42,10 @@ class SyncGroup {
 
   /// Writes `pending` (and clears it) and waits for the device, together with every thread waiting now.
   bool commit(std::vector<Pages>& pending) {
-    if (poisoned()) return false;
+    if (poisoned()) {
+      pending.clear();
+      return false;
+    }
     if (pending.empty()) return true;
     std::unique_lock lock(mutex_);
     const std::uint64_t ticket = filling_;
@@ -72,6 +75,8 @@ class SyncGroup {
   }
 
   bool poisoned() const { return poisoned_.load(std::memory_order_acquire); }
+  /// Tells groups apart for ever: an address may be used again.
+  std::uint64_t id() const { return id_; }
   Device& device() { return device_; }
 
  private:
@@ -94,8 +99,14 @@ class SyncGroup {
   }
   static std::size_t size_of(const Pages& pages) { return pages.end - pages.begin; }
 
+  static std::uint64_t next_id() {
+    static std::atomic<std::uint64_t> next{1};
+    return next.fetch_add(1, std::memory_order_relaxed);
+  }
+
   Device device_;
   const std::byte* base_;
+  const std::uint64_t id_ = next_id();
   std::atomic<bool> poisoned_{false};
   std::mutex mutex_;
   std::condition_variable finished_;
@@ -122,14 +133,15 @@ class Sync : public CachedStores {
   // Per thread and domain. A thread rarely works on more than one file pool, so the list stays one entry long.
   Pending& pending() {
     struct Entry {
-      const void* group;
+      std::uint64_t group;
       Pending pages;
     };
     thread_local std::vector<Entry> entries;
     for (Entry& entry : entries) {
-      if (entry.group == group_) return entry.pages;
+      if (entry.group == group_->id()) return entry.pages;
     }
-    entries.push_back({group_, {}});
+    std::erase_if(entries, [](const Entry& entry) { return entry.pages.empty(); });
+    entries.push_back({group_->id(), {}});
     return entries.back().pages;
   }
   SyncGroup<Device>* group_;

@@ -79,7 +79,7 @@ void Tx::free(void* object) {
   if (object == nullptr) return;
   if (read_only_) throw Exception(Code::kMisuse, "a free in a read_only() transaction; use atomically()");
   const Offset offset = offset_of(object);
-  if (!allocated_.contains(offset)) world_->heap->check_live(offset);
+  if (!allocated_.contains(offset)) ask_heap([&] { world_->heap->check_live(offset); });
   if (freed_.contains(offset))
     throw Exception(Code::kMisuse, "double free: the object at offset " + std::to_string(offset) +
                                        " was freed by this transaction already; nothing was freed");

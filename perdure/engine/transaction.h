@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstring>
+#include <type_traits>
 #include <vector>
 
 #include "perdure/base/offset_set.h"
@@ -65,7 +66,10 @@ class alignas(kLineBytes) Tx {
   void* allocate(std::size_t bytes);
   /// Errors: Exception kMisuse on a double free or a foreign pointer.
   void free(void* object);
-  std::size_t usable_bytes(const void* object) const { return world_->heap->usable_bytes(offset_of(object)); }
+  /// Errors: Exception kMisuse for a foreign pointer.
+  std::size_t usable_bytes(const void* object) {
+    return ask_heap([&] { return world_->heap->usable_bytes(offset_of(object)); });
+  }
 
   // ---- the face that engines and the pool see ----
   bool active() const { return active_; }
@@ -118,6 +122,23 @@ class alignas(kLineBytes) Tx {
   }
   Word load_at(Offset at);
   void lock(Offset at);
+  /// Where a transaction may store: the heap, and (for the pool itself) the root table.
+  bool storable(Offset at) const {
+    const Superblock& super = world_->region->superblock();
+    return inside(at, kWordBytes, super.heap_offset, world_->region->grown_bytes()) ||
+           inside(at, kWordBytes, super.root_offset, super.head_offset);
+  }
+  /// The heap's answer about an object, unless the question came from a state that another commit has overtaken.
+  template <class Question>
+  std::invoke_result_t<Question&> ask_heap(Question question) {
+    try {
+      return question();
+    } catch (const Exception&) {
+      const bool stale = tracked_ ? !validate() : world_->clock->now() != snapshot_;
+      if (stale) conflict();
+      throw;
+    }
+  }
   void extend();
 
   const TxWorld* world_;
@@ -166,6 +187,8 @@ inline void Tx::lock(Offset at) {
     }
     if (read_only_) [[unlikely]]
       throw Exception(Code::kMisuse, "a store in a read_only() transaction; use atomically()");
+    if (!storable(at)) [[unlikely]]
+      throw Exception(Code::kMisuse, "a store to an address outside the pool; transactions store to persistent objects");
     if (LockTable::version(before) > snapshot_) {
       extend();
       continue;

@@ -390,19 +390,17 @@ TEST_F(TransactionTest, NoReaderEverSeesABrokenTotalNotEvenInsideAnAttemptThatFa
   });
   std::atomic<bool> stop{false};
   std::atomic<std::uint64_t> broken{0};
-  std::atomic<std::uint64_t> sums{0};
   const auto sum = [&](Tx& tx) {
     std::uint64_t total = 0;
     for (const auto& balance : accounts->balance) total += tx.load(balance);
-    ++sums;
     if (total != 64 * kEach) ++broken;  // before the commit: a doomed attempt counts as well
     return total;
   };
-  std::vector<std::thread> threads;
+  std::vector<std::thread> writers;
   for (int t = 0; t < 2; ++t) {
-    threads.emplace_back([&, t] {
+    writers.emplace_back([&, t] {
       std::mt19937_64 random(static_cast<std::uint64_t>(t));
-      for (int i = 0; i < kRounds; ++i) {
+      while (!stop) {
         pool.atomically([&](Tx& tx) {
           auto& from = accounts->balance[random() % 64];
           auto& to = accounts->balance[random() % 64];
@@ -414,18 +412,14 @@ TEST_F(TransactionTest, NoReaderEverSeesABrokenTotalNotEvenInsideAnAttemptThatFa
       }
     });
   }
-  std::vector<std::thread> readers;
-  readers.emplace_back([&] {
-    while (!stop) pool.read_only(sum);
+  std::thread reader([&] {
+    for (int i = 0; i < kRounds / 10; ++i) pool.read_only(sum);
   });
-  readers.emplace_back([&] {
-    while (!stop) pool.atomically(sum);
-  });
-  for (std::thread& thread : threads) thread.join();
+  for (int i = 0; i < kRounds / 10; ++i) pool.atomically(sum);
+  reader.join();
   stop = true;
-  for (std::thread& thread : readers) thread.join();
-  EXPECT_EQ(broken, 0u) << "of " << sums;
-  EXPECT_GT(sums, 0u);
+  for (std::thread& thread : writers) thread.join();
+  EXPECT_EQ(broken, 0u);
   Pool recovered = after_kill();
   const auto* found = recovered.find_root<Accounts>("accounts");
   EXPECT_EQ(std::accumulate(found->balance.begin(), found->balance.end(), std::uint64_t{0}), 64 * kEach);

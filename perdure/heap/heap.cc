@@ -296,14 +296,19 @@ std::uint64_t Heap::find_blocks(std::uint64_t count) {
 
 /// Gives a free segment class words. Bitmaps come with activate_block(). Requires: blocks_mutex_.
 void Heap::format_segment(std::uint64_t index) {
+  services_.outdate(segment_offset(index), meta_blocks_ * kBlockBytes);
+  // In records that the smallest ring can hold. A cut between them leaves class words in a segment that is still free.
+  constexpr std::uint64_t kWordsPerRecord = 128;
   std::vector<MaskedWrite> writes;
   for (std::uint64_t b = 0; b < blocks_per_segment_; ++b) {
     const BlockKind kind = b < meta_blocks_ ? BlockKind::kMeta : BlockKind::kFree;
     writes.push_back({class_word_offset(index * blocks_per_segment_ + b), heap_layout::block_word(kind), kWholeWord});
+    if (writes.size() < kWordsPerRecord) continue;
+    services_.publish(writes);
+    writes.clear();
   }
   writes.push_back({region_->superblock().segment_table_offset + index * kWordBytes,
                     heap_layout::segment_word(SegmentKind::kBlocks), kWholeWord});
-  services_.outdate(segment_offset(index), meta_blocks_ * kBlockBytes);
   services_.publish(writes);
   add_segment(index, SegmentKind::kBlocks, 0);
   for (std::uint64_t b = 0; b < meta_blocks_; ++b) segment(index).blocks[b].kind = BlockKind::kMeta;

@@ -1,6 +1,6 @@
 // The redo record: what an engine appends to a log for one transaction, and what recovery replays.
 //
-//   word 0      commit stamp (48 bits) | CRC16 of the entries, seeded with the stamp (16 bits)
+//   word 0      commit stamp (48 bits) | CRC16 of stamp and entries (16 bits)
 //   entries     a head word each, then its values:
 //     bits 0-43   word index from the region base          bits 44-60  count of values (1..131071)
 //     bits 61-62  kind                                     bit 63      last entry of the record
@@ -58,7 +58,8 @@ constexpr Word stamp_word(std::uint64_t stamp, std::uint16_t crc) { return stamp
 
 /// The first word of a record over `entries`.
 inline Word header(std::uint64_t stamp, std::span<const Word> entries) {
-  return stamp_word(stamp, crc16(entries.data(), entries.size_bytes(), static_cast<std::uint32_t>(stamp)));
+  const std::uint32_t seed = crc32c(&stamp, sizeof(stamp));
+  return stamp_word(stamp, crc16(entries.data(), entries.size_bytes(), seed));
 }
 
 enum class Found : std::uint8_t { kNothing, kRecord, kCorrupt };

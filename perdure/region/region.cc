@@ -362,6 +362,7 @@ Result<std::unique_ptr<Region>> Region::open_file(const std::string& path, Domai
   if (!inspect && region->domain_ == DomainKind::kSync)
     region->direct_fd_ = ::open(("/proc/self/fd/" + std::to_string(file.get())).c_str(), O_WRONLY | O_DIRECT | O_CLOEXEC);
   region->fd_ = file.release();
+  region->owner_pid_ = ::getpid();
   region->owned_backing_ = std::make_unique<FileBacking>(region->fd_, path, !inspect);
   region->backing_ = region->owned_backing_.get();
   if (auto adopted = region->adopt(super, file_bytes); !adopted) return adopted.error();
@@ -408,6 +409,8 @@ Error Region::no_space(std::uint64_t count) const {
 }
 
 Region::~Region() {
+  // Said aloud, because a forked child that lives on keeps the descriptor, and with it the lock, open.
+  if (fd_ >= 0 && owner_pid_ == ::getpid()) ::flock(fd_, LOCK_UN);
   if (mapped_bytes_ != 0) ::munmap(base_, mapped_bytes_);
   if (direct_fd_ >= 0) ::close(direct_fd_);
   if (fd_ >= 0) ::close(fd_);

@@ -120,6 +120,7 @@ class Region {
   std::byte* base_ = nullptr;
   std::uint64_t mapped_bytes_ = 0;  // zero when the caller keeps the memory
   int fd_ = -1;
+  int owner_pid_ = 0;  // a forked child shares the descriptor's lock, but must not give it up
   int direct_fd_ = -1;
   DomainKind domain_ = DomainKind::kAuto;
   Superblock super_{};

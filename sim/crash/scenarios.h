@@ -24,5 +24,6 @@ std::vector<Subject> transaction_scenarios();  // commit, abort, log laps, trunc
 std::vector<Subject> heap_scenarios();         // allocate, free, reuse, roots, growth
 std::vector<Subject> thread_scenarios();       // logs of several threads, merged by stamp
 std::vector<Subject> log_scenarios();          // the bare logs, and perdure::Log
+std::vector<Subject> container_scenarios();    // hash_map, btree_map, vector, string
 
 }  // namespace perdure::crash

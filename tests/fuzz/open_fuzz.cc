@@ -8,6 +8,7 @@
 // It must never crash, take more than a second, or allocate more than four times the file's size.
 #include <sanitizer/allocator_interface.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 

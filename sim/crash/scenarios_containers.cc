@@ -1,0 +1,167 @@
+#include <map>
+
+#include "perdure/container/btree_map.h"
+#include "perdure/container/hash_map.h"
+#include "perdure/container/string.h"
+#include "perdure/container/vector.h"
+#include "sim/crash/scenarios.h"
+
+namespace perdure::crash {
+namespace {
+
+/// What all container scenarios share: a root "it", found again by each step, audited after each.
+template <class Container>
+Scenario container(std::string name, std::string claim, std::uint64_t steps) {
+  Scenario s;
+  s.name = std::move(name);
+  s.claim = std::move(claim);
+  s.steps = steps;
+  s.resume_steps = 3;
+  s.setup = [](Pool& pool) { pool.root<Container>("it"); };
+  s.reach = [](Pool& pool, const Scenario::Visit& visit) {
+    const Heap& heap = pool.core().heap();
+    const std::byte* base = pool.core().world().base;
+    pool.read_only([&](Tx& tx) {
+      const auto wrong = root_of<Container>(pool, "it").audit(tx, [&](Offset object) {
+        heap.check_live(object);  // throws before the container follows a dangling link
+        visit(base + object);
+      });
+      if (wrong) throw Exception(Code::kCorrupt, *wrong);
+    });
+  };
+  return s;
+}
+
+using Model = std::map<std::uint64_t, std::uint64_t>;
+
+/// Step `step` inserts a key, and every third step replaces or erases one.
+template <class Map, class Tx, class Key>
+void edit(Map& map, Tx& tx, std::uint64_t step, std::uint64_t scatter, Key key) {
+  map.put(tx, key(step * scatter % 1009), step);
+  if (step % 3 == 0) map.erase(tx, key((step - 1) * scatter % 1009));
+  if (step % 3 == 1 && step > 3) map.put(tx, key((step - 3) * scatter % 1009), step + 1000);
+}
+Model model_of(std::uint64_t step, std::uint64_t scatter) {
+  struct Plain {
+    Model model;
+    void put(int, std::uint64_t key, std::uint64_t value) { model[key] = value; }
+    void erase(int, std::uint64_t key) { model.erase(key); }
+  } plain;
+  for (std::uint64_t i = 1; i <= step; ++i) edit(plain, 0, i, scatter, [](std::uint64_t key) { return key; });
+  return plain.model;
+}
+
+/// A map from numbers to numbers that starts with `start` steps already made.
+template <class Map>
+Scenario map(std::string name, std::string claim, std::uint64_t start, std::uint64_t steps, std::uint64_t scatter,
+             std::function<void(Pool&)> prepare = {}) {
+  Scenario s = container<Map>(std::move(name), std::move(claim), steps);
+  const auto identity = [](std::uint64_t key) { return key; };
+  s.step = [=](Pool& pool, std::uint64_t step) {
+    Map& it = root_of<Map>(pool, "it");
+    pool.atomically([&](Tx& tx) { edit(it, tx, start + step, scatter, identity); });
+  };
+  s.setup = [=, make_root = s.setup](Pool& pool) {
+    make_root(pool);
+    if (prepare) prepare(pool);
+    Map& it = root_of<Map>(pool, "it");
+    for (std::uint64_t i = 1; i <= start; ++i) {
+      pool.atomically([&](Tx& tx) { edit(it, tx, i, scatter, identity); });
+    }
+  };
+  s.check = [=](Pool& pool, std::uint64_t step) -> std::optional<std::string> {
+    const Model expected = model_of(start + step, scatter);
+    Model found;
+    pool.read_only([&](Tx& tx) {
+      found.clear();
+      root_of<Map>(pool, "it").for_each(tx, [&](std::uint64_t key, std::uint64_t value) {
+        found[key] = value;
+        return found.size() <= expected.size();  // a circle ends here
+      });
+    });
+    if (found == expected) return std::nullopt;
+    return "the map has " + std::to_string(found.size()) + " entries instead of " +
+           std::to_string(expected.size()) + ", or others";
+  };
+  return s;
+}
+
+Scenario hash() {
+  using Map = hash_map<std::uint64_t, std::uint64_t>;
+  return map<Map>("hash-map", "insertions, replacements and erasures around the opening of new buckets", 60, 12, 337,
+                  [](Pool& pool) {
+                    Map& it = root_of<Map>(pool, "it");
+                    pool.atomically([&](Tx& tx) { it.use_seed(tx, 42); });
+                  });
+}
+
+Scenario btree() {
+  // Nodes of a few entries, so that they split and merge all the time.
+  using Map = btree_map<std::uint64_t, std::uint64_t, 112>;
+  return map<Map>("btree-map", "insertions and erasures that split and free nodes on several levels", 40, 14, 337);
+}
+
+Scenario array() {
+  using Vector = vector<std::uint64_t>;
+  Scenario s = container<Vector>("vector", "elements are appended and taken back over a segment's border", 14);
+  s.step = [](Pool& pool, std::uint64_t step) {
+    Vector& it = root_of<Vector>(pool, "it");
+    pool.atomically([&](Tx& tx) {
+      if (step % 4 == 3) {
+        it.pop_back(tx);
+      } else {
+        it.push_back(tx, step);
+      }
+    });
+  };
+  s.check = [](Pool& pool, std::uint64_t step) -> std::optional<std::string> {
+    std::vector<std::uint64_t> expected;
+    for (std::uint64_t i = 1; i <= step; ++i) {
+      if (i % 4 == 3) {
+        expected.pop_back();
+      } else {
+        expected.push_back(i);
+      }
+    }
+    std::vector<std::uint64_t> found;
+    pool.read_only([&](Tx& tx) {
+      found.clear();
+      root_of<Vector>(pool, "it").for_each(tx, [&](std::uint64_t value) {
+        found.push_back(value);
+        return found.size() <= expected.size();
+      });
+    });
+    if (found == expected) return std::nullopt;
+    return "the vector has " + std::to_string(found.size()) + " elements, or others";
+  };
+  return s;
+}
+
+Scenario text() {
+  Scenario s = container<string>("string", "a text is replaced by others, longer, shorter and as long", 7);
+  const auto text_after = [](std::uint64_t step) {
+    return step == 0 ? std::string() : std::string(step * 53 % 200 / (step % 3 + 1), static_cast<char>('a' + step % 26));
+  };
+  s.step = [=](Pool& pool, std::uint64_t step) {
+    string& it = root_of<string>(pool, "it");
+    pool.atomically([&](Tx& tx) { it.assign(tx, text_after(step)); });
+  };
+  s.check = [=](Pool& pool, std::uint64_t step) -> std::optional<std::string> {
+    const std::string expected = text_after(step);
+    const bool same = pool.read_only([&](Tx& tx) {
+      const string& it = root_of<string>(pool, "it");
+      return it.size(tx) == expected.size() && it.str(tx) == expected;
+    });
+    if (same) return std::nullopt;
+    return std::string("the text is another");
+  };
+  return s;
+}
+
+}  // namespace
+
+std::vector<Subject> container_scenarios() {
+  return {subject_of(hash()), subject_of(btree()), subject_of(array()), subject_of(text())};
+}
+
+}  // namespace perdure::crash
