@@ -29,18 +29,20 @@ bool transfer(Tx& tx, Accounts& accounts, std::uint64_t from, std::uint64_t to,
 
 }  // namespace
 
-int main() {
+int main() {  // NOLINT(bugprone-exception-escape): an error may end an example
   auto pool = perdure::Pool::open_or_create("bank.pool").value();
   auto* accounts = pool.root<Accounts>("accounts");
   pool.atomically([&](auto& tx) {
     if (!accounts->empty(tx)) return;
     std::vector<std::pair<std::uint64_t, std::uint64_t>> opening;
+    opening.reserve(kAccounts);
     for (std::uint64_t number = 0; number < kAccounts; ++number)
       opening.emplace_back(number, kEach);
     accounts->bulk_load(tx, opening.begin(), opening.end());
   });
 
   std::vector<std::thread> tellers;
+  tellers.reserve(4);
   for (unsigned teller = 0; teller < 4; ++teller) {
     tellers.emplace_back([&, teller] {
       std::mt19937_64 random(teller);

@@ -4,7 +4,7 @@
 
 #include "perdure/pool.h"
 
-int main() {
+int main() {  // NOLINT(bugprone-exception-escape): an error may end an example
   auto opened = perdure::Pool::open_or_create("counter.pool");
   if (!opened) {
     std::fprintf(stderr, "%s\n", opened.error().message.c_str());

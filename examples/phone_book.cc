@@ -8,7 +8,7 @@
 
 using PhoneBook = perdure::hash_map<perdure::bytes, perdure::bytes>;
 
-int main() {
+int main() {  // NOLINT(bugprone-exception-escape): an error may end an example
   auto pool = perdure::Pool::open_or_create("phone_book.pool").value();
   auto* book = pool.root<PhoneBook>("book");
 
@@ -29,9 +29,10 @@ int main() {
   try {
     pool.atomically([&](auto& tx) {
       book->clear(tx);
-      throw "not really";
+      throw "a change of mind";
     });
-  } catch (const char*) {
+  } catch (const char* reason) {
+    std::printf("not cleared: %s\n", reason);
   }
 
   pool.read_only([&](auto& tx) {

@@ -32,7 +32,7 @@ bool fill_and_check(const char* name, Squares& squares, Run run) {
 
 }  // namespace
 
-int main() {
+int main() {  // NOLINT(bugprone-exception-escape): an error may end an example
   perdure::PlainTx plain;
   Squares in_memory{};
   const bool first = fill_and_check("volatile", in_memory, [&](auto body) { body(plain); });

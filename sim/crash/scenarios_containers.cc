@@ -35,42 +35,48 @@ Scenario container(std::string name, std::string claim, std::uint64_t steps) {
 using Model = std::map<std::uint64_t, std::uint64_t>;
 
 /// Step `step` inserts a key, and every third step replaces or erases one.
-template <class Map, class Tx, class Key>
-void edit(Map& map, Tx& tx, std::uint64_t step, std::uint64_t scatter, Key key) {
-  map.put(tx, key(step * scatter % 1009), step);
-  if (step % 3 == 0) map.erase(tx, key((step - 1) * scatter % 1009));
-  if (step % 3 == 1 && step > 3) map.put(tx, key((step - 3) * scatter % 1009), step + 1000);
+template <class Put, class Erase>
+void edit(std::uint64_t step, Put put, Erase erase) {
+  const auto key_of = [](std::uint64_t number) { return number * 337 % 1009; };
+  put(key_of(step), step);
+  if (step % 3 == 0) erase(key_of(step - 1));
+  if (step % 3 == 1 && step > 3) put(key_of(step - 3), step + 1000);
 }
-Model model_of(std::uint64_t step, std::uint64_t scatter) {
-  struct Plain {
-    Model model;
-    void put(int, std::uint64_t key, std::uint64_t value) { model[key] = value; }
-    void erase(int, std::uint64_t key) { model.erase(key); }
-  } plain;
-  for (std::uint64_t i = 1; i <= step; ++i) edit(plain, 0, i, scatter, [](std::uint64_t key) { return key; });
-  return plain.model;
+
+template <class Map>
+void edit_map(Map& map, Tx& tx, std::uint64_t step) {
+  edit(step, [&](std::uint64_t key, std::uint64_t value) { map.put(tx, key, value); },
+       [&](std::uint64_t key) { map.erase(tx, key); });
+}
+
+Model model_of(std::uint64_t step) {
+  Model model;
+  for (std::uint64_t i = 1; i <= step; ++i) {
+    edit(i, [&](std::uint64_t key, std::uint64_t value) { model[key] = value; },
+         [&](std::uint64_t key) { model.erase(key); });
+  }
+  return model;
 }
 
 /// A map from numbers to numbers that starts with `start` steps already made.
 template <class Map>
-Scenario map(std::string name, std::string claim, std::uint64_t start, std::uint64_t steps, std::uint64_t scatter,
+Scenario map(std::string name, std::string claim, std::uint64_t start, std::uint64_t steps,
              std::function<void(Pool&)> prepare = {}) {
   Scenario s = container<Map>(std::move(name), std::move(claim), steps);
-  const auto identity = [](std::uint64_t key) { return key; };
   s.step = [=](Pool& pool, std::uint64_t step) {
     Map& it = root_of<Map>(pool, "it");
-    pool.atomically([&](Tx& tx) { edit(it, tx, start + step, scatter, identity); });
+    pool.atomically([&](Tx& tx) { edit_map(it, tx, start + step); });
   };
   s.setup = [=, make_root = s.setup](Pool& pool) {
     make_root(pool);
     if (prepare) prepare(pool);
     Map& it = root_of<Map>(pool, "it");
     for (std::uint64_t i = 1; i <= start; ++i) {
-      pool.atomically([&](Tx& tx) { edit(it, tx, i, scatter, identity); });
+      pool.atomically([&](Tx& tx) { edit_map(it, tx, i); });
     }
   };
   s.check = [=](Pool& pool, std::uint64_t step) -> std::optional<std::string> {
-    const Model expected = model_of(start + step, scatter);
+    const Model expected = model_of(start + step);
     Model found;
     pool.read_only([&](Tx& tx) {
       found.clear();
@@ -88,7 +94,7 @@ Scenario map(std::string name, std::string claim, std::uint64_t start, std::uint
 
 Scenario hash() {
   using Map = hash_map<std::uint64_t, std::uint64_t>;
-  return map<Map>("hash-map", "insertions, replacements and erasures around the opening of new buckets", 60, 12, 337,
+  return map<Map>("hash-map", "insertions, replacements and erasures around the opening of new buckets", 60, 12,
                   [](Pool& pool) {
                     Map& it = root_of<Map>(pool, "it");
                     pool.atomically([&](Tx& tx) { it.use_seed(tx, 42); });
@@ -98,7 +104,7 @@ Scenario hash() {
 Scenario btree() {
   // Nodes of a few entries, so that they split and merge all the time.
   using Map = btree_map<std::uint64_t, std::uint64_t, 112>;
-  return map<Map>("btree-map", "insertions and erasures that split and free nodes on several levels", 40, 14, 337);
+  return map<Map>("btree-map", "insertions and erasures that split and free nodes on several levels", 40, 14);
 }
 
 Scenario array() {
