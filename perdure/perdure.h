@@ -2,4 +2,8 @@
 #pragma once
 
 #include "perdure/append_log.h"
+#include "perdure/container/btree_map.h"
+#include "perdure/container/hash_map.h"
+#include "perdure/container/string.h"
+#include "perdure/container/vector.h"
 #include "perdure/pool.h"
