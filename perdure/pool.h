@@ -63,7 +63,13 @@ class Pool {
                             unsigned lock_bits = 20);
 
   Pool(Pool&&) noexcept = default;
-  Pool& operator=(Pool&&) noexcept = default;
+  Pool& operator=(Pool&& other) noexcept {
+    core_.reset();  // closed before what its domain refers to
+    counters_ = std::move(other.counters_);
+    storage_ = std::move(other.storage_);
+    core_ = std::move(other.core_);
+    return *this;
+  }
   /// Closes: writes everything home, so that the next open has nothing to replay. No other thread may use the pool.
   ~Pool() = default;
 
