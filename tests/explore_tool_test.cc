@@ -7,11 +7,14 @@
 
 namespace {
 
-TEST(ExploreTest, EveryCrashImageOfEveryScenarioRecovers) {
+TEST(ExploreTest, EveryCrashImageOfTheProtocolScenariosRecovers) {
   const char* tool = std::getenv("PERDURE_TOOL");
   ASSERT_NE(tool, nullptr);
   // Its table goes to the test's output: scenarios, images, violations.
-  EXPECT_EQ(std::system((std::string(tool) + " explore --all --no-canaries").c_str()), 0);
+  EXPECT_EQ(std::system((std::string(tool) + " explore word lines run bytes aborts checkpoints laps small-laps two-page-ring"
+                         " spilled-record spilled-object allocate-and-link free-and-unlink reuse resize huge reclaim"
+                         " growth roots turns foreign-checkpoint idle-log handed-over tornbit-log commit-log append-log")
+                            .c_str()), 0);
 }
 
 }  // namespace
