@@ -335,6 +335,9 @@ bool Heap::reclaim_empty_blocks() {
       std::erase_if(classes_[c].partial, [&](std::uint32_t number) {
         if (block_at(number - 1).free_objects.load(std::memory_order_relaxed) != heap_layout::objects_in_block(c))
           return false;
+        // Under the list's mutex, where a release() that is still under way looks at both.
+        block_at(number - 1).kind.store(BlockKind::kFree, std::memory_order_relaxed);
+        block_at(number - 1).listed.store(false, std::memory_order_relaxed);
         empty.push_back(number - 1);
         return true;
       });
@@ -342,9 +345,6 @@ bool Heap::reclaim_empty_blocks() {
     for (const std::uint32_t number : empty) {
       const MaskedWrite write{class_word_offset(number), heap_layout::block_word(BlockKind::kFree), kWholeWord};
       services_.publish({&write, 1});
-      Block& block = block_at(number);
-      block.listed.store(false, std::memory_order_relaxed);
-      block.kind.store(BlockKind::kFree, std::memory_order_relaxed);
       search_from_ = std::min<std::uint64_t>(search_from_, number / blocks_per_segment_);
       any = true;
     }
@@ -488,15 +488,19 @@ void Heap::release(Offset object) {
     search_from_ = std::min(search_from_, place.segment);
     return;
   }
+  const std::uint8_t size_class = block.size_class.load(std::memory_order_relaxed);
   const std::uint64_t bit = std::uint64_t{1} << (place.object % 64);
-  // The count first: the owner may take the bit, and count it out, as soon as it is visible.
-  block.free_objects.fetch_add(1, std::memory_order_seq_cst);
   const std::uint64_t before = block.free_bits[place.object / 64].fetch_or(bit, std::memory_order_release);
   PERDURE_CHECK((before & bit) == 0, "two transactions freed the same object");
+  // The count last: once it says that every object is free, the block may be reclaimed and become anything.
+  block.free_objects.fetch_add(1, std::memory_order_seq_cst);
   if (block.listed.load(std::memory_order_seq_cst)) return;  // see disown()
-  ClassList& list = classes_[block.size_class.load(std::memory_order_relaxed)];
+  ClassList& list = classes_[size_class];
   const std::lock_guard lock(list.mutex);
-  if (block.listed.load(std::memory_order_relaxed)) return;
+  // The kind first (acquire): a block that was reclaimed and activated again is listed before it is kSmall.
+  if (block.kind.load(std::memory_order_acquire) != BlockKind::kSmall ||
+      block.size_class.load(std::memory_order_relaxed) != size_class || block.listed.load(std::memory_order_relaxed))
+    return;
   block.listed.store(true, std::memory_order_relaxed);
   list.partial.push_back(static_cast<std::uint32_t>(place.block + 1));
 }
