@@ -51,12 +51,12 @@ class Pool {
   /// Errors: kExists (never overwritten), kInvalid, kIo, kNoSpace.
   static Result<Pool> create(const std::string& path, const PoolOptions& options = {});
   /// Opens, validates and recovers.
-  /// Errors: kNotFound, kBusy (with the holder's pid), kForeign, kVersion, kTruncated, kCorrupt, kIo; the file is
-  /// unchanged by all of them.
+  /// Errors: kNotFound, kBusy (with the holder's pid), kForeign, kVersion, kTruncated, kCorrupt, kIo. Superblock, tables
+  /// and logs are judged before anything is written; heap and roots after the logs were replayed, as by any open.
   static Result<Pool> open(const std::string& path, const PoolOptions& options = {});
   static Result<Pool> open_or_create(const std::string& path, const PoolOptions& options = {});
   /// Opens a private copy: recovery, reads and even writes happen in memory only; the file stays as it is.
-  /// `findings`, when given, collects damage of the heap's metadata instead of refusing the pool.
+  /// `findings`, when given, collects damage of heap and root table instead of refusing the pool.
   static Result<Pool> inspect(const std::string& path, std::vector<std::string>* findings = nullptr);
   /// For tools and tests that bring their own region and engine.
   static Result<Pool> adopt(std::unique_ptr<Region> region, const PoolCore::EngineFactory& factory,

@@ -99,8 +99,11 @@ class Check {
   void check_contents() {
     std::vector<std::string> damage;
     Pool pool = Pool::inspect(options_->file, &damage).value();
-    for (std::string& message : damage)
-      findings_.push_back(from_message("heap", options_->file, std::move(message)));
+    for (std::string& message : damage) {
+      Finding finding = from_message("heap", options_->file, std::move(message));
+      if (finding.what.starts_with("root")) finding.part = "roots";
+      findings_.push_back(std::move(finding));
+    }
     const Reachability found = trace(pool);
     report_["objects"] = found.objects;
     report_["objects_reached"] = found.reached;

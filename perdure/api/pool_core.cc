@@ -87,6 +87,7 @@ Result<std::unique_ptr<PoolCore>> PoolCore::open(std::unique_ptr<Region> region,
   const auto heap_start = std::chrono::steady_clock::now();
   if (auto opened = core->heap_->open(findings); !opened) return opened.error();
   core->heap_nanoseconds_ = nanoseconds_since(heap_start);
+  if (auto sound = core->check_roots(findings); !sound) return sound.error();
 
   core->hub_ = std::make_shared<Hub>();
   return core;
@@ -190,19 +191,46 @@ RootEntry entry_named(std::string_view name) {
   return wanted;
 }
 
+bool is_vacant(const RootEntry& entry) {
+  const RootEntry vacant{};
+  return std::memcmp(&entry, &vacant, sizeof(entry)) == 0;
+}
+
+bool is_whole(const RootEntry& entry) { return entry.name[0] != '\0' && entry.check == check_of_entry(entry); }
+
+Error damaged_entry(const Region& region, std::uint32_t index, const std::string& how) {
+  return {Code::kCorrupt, region.path() + ": root table entry " + std::to_string(index) + " (byte " +
+                              std::to_string(region.superblock().root_offset + index * sizeof(RootEntry)) + ") " + how +
+                              "; restore the pool from a backup"};
+}
+
 /// Whether the entry is in use. Errors: throws Exception kCorrupt for one that is neither free nor whole.
 bool in_use(const RootEntry& entry, std::uint32_t index, const Region& region) {
-  const RootEntry vacant{};
-  if (std::memcmp(&entry, &vacant, sizeof(entry)) == 0) return false;
-  if (entry.name[0] != '\0' && entry.check == check_of_entry(entry) &&
-      inside(entry.object, entry.bytes, region.superblock().heap_offset, region.grown_bytes()))
-    return true;
-  throw Exception(Code::kCorrupt, region.path() + ": root table entry " + std::to_string(index) + " (byte " +
-                                      std::to_string(region.superblock().root_offset + index * sizeof(RootEntry)) +
-                                      ") fails its check; restore the pool from a backup");
+  if (is_vacant(entry)) return false;
+  if (is_whole(entry)) return true;
+  throw Exception(damaged_entry(region, index, "fails its check"));
 }
 
 }  // namespace
+
+Result<void> PoolCore::check_roots(std::vector<std::string>* findings) const {
+  for (std::uint32_t i = 0; i < region_->geometry().root_entries; ++i) {
+    const RootEntry& entry = root_table(world_)[i];
+    if (is_vacant(entry)) continue;
+    std::string how;
+    if (!is_whole(entry)) {
+      how = "fails its check";
+    } else if (!heap_->holds(entry.object, entry.bytes)) {
+      how = "names " + std::to_string(entry.bytes) + " bytes at offset " + std::to_string(entry.object) +
+            ", where the heap has no such object";
+    }
+    if (how.empty()) continue;
+    Error error = damaged_entry(*region_, i, how);
+    if (findings == nullptr) return error;
+    findings->push_back(std::move(error.message));
+  }
+  return {};
+}
 
 std::optional<PoolCore::Root> PoolCore::find_root(Tx& tx, std::string_view name, std::uint64_t type,
                                                   std::uint64_t bytes, bool create) {
@@ -253,7 +281,7 @@ std::vector<RootEntry> PoolCore::roots(Tx& tx) {
   std::vector<RootEntry> found;
   for (std::uint32_t i = 0; i < region_->geometry().root_entries; ++i) {
     const RootEntry entry = read_entry(tx, world_, i);
-    if (in_use(entry, i, *region_)) found.push_back(entry);
+    if (is_whole(entry)) found.push_back(entry);
   }
   return found;
 }

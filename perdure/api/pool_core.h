@@ -26,7 +26,7 @@ class PoolCore {
     unsigned attempts = 0;
   };
 
-  /// Recovers and opens. `findings`, when given, collects heap damage instead of refusing the pool.
+  /// Recovers and opens. `findings`, when given, collects damage of heap and root table instead of refusing the pool.
   static Result<std::unique_ptr<PoolCore>> open(std::unique_ptr<Region> region, const EngineFactory& factory,
                                                 unsigned lock_bits, std::vector<std::string>* findings = nullptr);
   ~PoolCore();
@@ -59,6 +59,7 @@ class PoolCore {
   std::optional<Root> find_root(Tx& tx, std::string_view name, std::uint64_t type, std::uint64_t bytes, bool create);
   /// Removes a root's name (its object must have been freed by the caller). False when there is none.
   bool remove_root(Tx& tx, std::string_view name);
+  /// The entries that are in use and whole.
   std::vector<RootEntry> roots(Tx& tx);
 
  private:
@@ -66,6 +67,8 @@ class PoolCore {
   struct ThreadEntries;
   explicit PoolCore(std::unique_ptr<Region> region, unsigned lock_bits);
   Context& attach();
+  /// Every root in use must name an object of the heap. Errors: kCorrupt, unless `findings` collects it.
+  Result<void> check_roots(std::vector<std::string>* findings) const;
 
   std::unique_ptr<Region> region_;
   LockTable locks_;

@@ -32,9 +32,7 @@ namespace perdure {
   X(kGrow, "the new size is not written back: acknowledged data lies beyond the end that recovery believes in")    \
   X(kGrowFence, "as kGrow: data in the new part may become durable before the new size")                           \
   X(kUserFlush, "the application's own flush")                                                                     \
-  X(kUserFence, "the application's own fence")                                                                     \
-  X(kFormat, "a new pool lacks part of its format")                                                                \
-  X(kFormatFence, "a new pool gets its name before its format is durable")
+  X(kUserFence, "the application's own fence")
 
 enum class Site : std::uint8_t {
 #define PERDURE_SITE(name, text) name,

@@ -426,6 +426,15 @@ void Heap::check_live(Offset object) const {
                                        " is free already; nothing was freed");
 }
 
+bool Heap::holds(Offset object, std::uint64_t bytes) const {
+  try {
+    check_live(object);
+    return usable_bytes(object) >= bytes;
+  } catch (const Exception&) {
+    return false;
+  }
+}
+
 void Heap::publish_writes(Offset object, std::vector<MaskedWrite>& out) const {
   const Place place = locate(object);
   if (place.segment_kind == SegmentKind::kHuge) {

@@ -69,6 +69,8 @@ class Heap {
 
   /// Throws Exception kMisuse unless `object` is the start of a live object: catches double free and foreign offsets.
   void check_live(Offset object) const;
+  /// Whether a live object starts at `object` and has room for `bytes`.
+  bool holds(Offset object, std::uint64_t bytes) const;
   /// Appends the writes that free a live object. Requires: check_live(object).
   void free_writes(Offset object, std::vector<MaskedWrite>& out) const;
   /// Makes the space of a freed object reservable. Call once the free is durable.

@@ -12,6 +12,7 @@
 
 #include <vector>
 
+#include "perdure/base/check.h"
 #include "perdure/log/ring.h"
 
 namespace perdure {
@@ -30,9 +31,10 @@ class CommitLog {
   std::uint64_t head() const { return head_; }
   std::uint64_t tail() const { return tail_; }
 
-  /// Requires: log_words(payload.size()) <= free_words().  Durable: after make_durable(); one append at a time.
+  /// Requires: 0 < payload.size(); log_words(payload.size()) <= free_words().  Durable: after make_durable(); one append at a time.
   template <Domain D>
   void append(D& domain, std::span<const Word> payload) {
+    PERDURE_CHECK(!payload.empty() && log_words(payload.size()) <= free_words(), "an append overruns its log, or is empty");
     const Word count = payload.size();
     ring_.write(domain, tail_, {&count, 1}, Site::kLogBody);
     ring_.write(domain, tail_ + 1, payload, Site::kLogBody);

@@ -72,6 +72,7 @@ class LogArea {
     std::vector<Record> records;
     dirty_.assign(slots_.size(), false);
     spilled_.clear();
+    spilled_words_ = 0;
     for (std::size_t i = 0; i < slots_.size(); ++i) {
       TornbitLog::Reader reader = slots_[i]->log.reader();
       std::uint64_t end = reader.position();
@@ -264,7 +265,10 @@ class LogArea {
     if (record.entries.size() != 3) return false;
     const Offset offset = record::entry_offset(record.entries[0]);
     const std::uint64_t count = record.entries[1];
-    if (count > region_->grown_bytes() / kWordBytes ||
+    // Spilled records stand in space that was theirs alone: together they cannot be larger than the pool. Else a small
+    // file that names the same place in many records would take any amount of memory.
+    spilled_words_ += std::min(count, kMax48);
+    if (spilled_words_ > region_->grown_bytes() / kWordBytes ||
         !inside(offset, count * kWordBytes, region_->superblock().heap_offset, region_->grown_bytes()))
       return false;
     std::vector<Word> entries(count);
@@ -283,6 +287,7 @@ class LogArea {
   Region* region_;
   std::vector<std::unique_ptr<LogSlot>> slots_;
   std::vector<Spilled> spilled_;  // where collect() found entries outside the rings
+  std::uint64_t spilled_words_ = 0;
   std::vector<bool> dirty_;      // logs that hold anything, as collect() found them
   std::vector<Offset> lines_;    // reused by truncate()
   std::vector<Word> entries_;    // reused by truncate()

@@ -16,6 +16,7 @@
 
 #include <vector>
 
+#include "perdure/base/check.h"
 #include "perdure/log/ring.h"
 
 namespace perdure {
@@ -45,6 +46,7 @@ class TornbitLog {
   /// Cost:     ceil(64 * words / 63) written-through words, no fence.
   template <Domain D>
   void append(D& domain, std::span<const Word> payload) {
+    PERDURE_CHECK(log_words(payload.size()) <= free_words(), "an append overruns its log");
     packed_.clear();
     std::uint64_t position = tail_;
     Word carry = 0;          // bits that did not fit into the last log word, at the bottom

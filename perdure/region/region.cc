@@ -241,6 +241,11 @@ bool put_format(const Superblock& super, std::uint64_t segments, Word fresh_segm
 
 Result<void> Region::create_file(const std::string& path, const CreateOptions& options) {
   if (auto valid = check_geometry(options.geometry, path); !valid) return valid;
+  const Superblock super = make_superblock(options.geometry);
+  // Divided, not multiplied: the count may be anything.
+  if (options.initial_segments > (super.geometry.capacity_bytes - super.heap_offset) / super.geometry.segment_bytes)
+    return Error{Code::kInvalid, path + ": " + std::to_string(options.initial_segments) +
+                                     " initial segments are more than capacity_bytes holds"};
   // The name appears last, with everything behind it durable: a cut during creation leaves no file at all.
   const std::string directory = directory_of(path);
   Descriptor file(::open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, options.mode));
@@ -256,11 +261,7 @@ Result<void> Region::create_file(const std::string& path, const CreateOptions& o
     return error;
   };
 
-  const Superblock super = make_superblock(options.geometry);
   const std::uint64_t bytes = super.heap_offset + options.initial_segments * super.geometry.segment_bytes;
-  if (bytes > super.geometry.capacity_bytes) {
-    return Error{Code::kInvalid, path + ": the initial size is larger than capacity_bytes"};
-  }
   if (::ftruncate(file.get(), static_cast<off_t>(bytes)) != 0) return fail("sizing");
   // Rings stay sparse until a thread uses them; tables and heap have real blocks from the start.
   errno = ::posix_fallocate(file.get(), 0, static_cast<off_t>(super.ring_offset));
@@ -291,8 +292,9 @@ Result<void> Region::create_file(const std::string& path, const CreateOptions& o
 Result<void> Region::format_memory(std::byte* base, std::uint64_t bytes, const CreateOptions& options) {
   if (auto valid = check_geometry(options.geometry, "memory"); !valid) return valid;
   const Superblock super = make_superblock(options.geometry);
-  const std::uint64_t needed = super.heap_offset + options.initial_segments * super.geometry.segment_bytes;
-  if (needed > bytes) return Error{Code::kInvalid, "memory: " + std::to_string(needed) + " bytes needed"};
+  if (super.heap_offset > bytes ||
+      options.initial_segments > (bytes - super.heap_offset) / super.geometry.segment_bytes)
+    return Error{Code::kInvalid, "memory: " + std::to_string(bytes) + " bytes do not hold this pool"};
   put_format(super, options.initial_segments, seal(0, kSaltSegment),
              [&](Offset offset, const void* data, std::size_t size) {
                std::memcpy(base + offset, data, size);

@@ -114,7 +114,7 @@ TEST_F(RegionTest, OneOfManyCreatorsWinsAndEveryOneElseIsTold) {
   EXPECT_TRUE(open().ok());
 }
 
-TEST_F(RegionTest, DISABLED_FailedCreationsLeaveNoFile) {
+TEST_F(RegionTest, FailedCreationsLeaveNoFile) {
   Geometry bad = kSmallGeometry;
   bad.segment_bytes = 1;
   EXPECT_EQ(Region::create_file(path, {bad, 1}).error().code, Code::kInvalid);

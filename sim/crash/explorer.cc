@@ -279,6 +279,7 @@ bool Explorer::try_image(unsigned depth, Cut cut, const Media& media,
   undo_session(level.image);
   frontier.undo(choice, level.image.data(), lab_.base());
   if (!wrong && !nest) return true;
+  if (!wrong && !check_memory(depth)) return false;  // what follows fills the memory anew, and would hide it
 
   cut.choice = text_of_choice(choice, frontier);
   path_.push_back(std::move(cut));
