@@ -24,6 +24,7 @@ struct Options {
   bool json = false;
   std::uint64_t seed = 1;
   unsigned threads = 2;
+  unsigned depth = 2;
   std::string replay;
 };
 
@@ -83,6 +84,7 @@ int explore(const Options& options) {
   crash::SuiteOptions suite;
   if (options.exhaustive) suite.explore = crash::Options::exhaustive();
   suite.explore.seed = options.seed;
+  suite.explore.depth = options.depth;
   suite.only = options.names;
   suite.canaries = options.canaries || (options.names.empty() && !options.no_canaries);
   suite.threads = options.threads;
@@ -141,6 +143,9 @@ void add_explore_command(CLI::App& app) {
   command->add_flag("--no-canaries", options->no_canaries, "With --all: only the scenarios")
       ->excludes(canaries);
   command->add_option("--seed", options->seed, "Of the samples")->capture_default_str();
+  command->add_option("--depth", options->depth, "Cuts in a row: 2 cuts recoveries, 3 the recoveries from that")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 4));
   command->add_option("--threads", options->threads, "Scenarios at the same time")
       ->capture_default_str()
       ->check(CLI::Range(1, 256));

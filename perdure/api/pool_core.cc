@@ -128,7 +128,6 @@ PoolCore::Context& PoolCore::attach() {
     throw Exception(Code::kMisuse, region_->path() + ": more threads at the same time than the pool has logs (" +
                                        std::to_string(slot) + "); create it with more log_slots");
   auto context = std::make_unique<Context>(world_, slot);
-  engine_->prepare_slot(slot);
   hub_->contexts.push_back(std::move(context));
   return *hub_->contexts.back();
 }

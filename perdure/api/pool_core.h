@@ -22,7 +22,6 @@ class PoolCore {
     Context(const TxWorld& world, std::size_t with_slot) : tx(world), slot(with_slot) {}
     Tx tx;
     std::size_t slot;
-    bool prepared = false;
     unsigned attempts = 0;
   };
 

@@ -44,8 +44,6 @@ class Engine {
   /// Writes all home words back and empties the logs. Errors: throws Exception kPoisoned.
   virtual void truncate() = 0;
   virtual Result<void> grow(std::uint64_t segments, Word fresh) = 0;
-  /// A thread begins to use a log for the first time since the pool was opened.
-  virtual void prepare_slot(std::size_t slot) = 0;
   virtual bool poisoned() const = 0;
 
   // The persistence primitives themselves, for structures that bring their own protocol (perdure::Log).

@@ -44,7 +44,7 @@ class Redo final : public Engine {
     Spill spill(*this);
     spill.write_if_large(tx, buffers.record);
 
-    make_room(slot, TornbitLog::log_words(buffers.record.size()));                  // 1
+    make_room(slot_index, TornbitLog::log_words(buffers.record.size()));            // 1
     const std::uint64_t stamp = enter(slot);                                        // 2
     if (stamp != tx.snapshot() + 1 && !tx.validate()) {                             // 3
       leave(slot);
@@ -65,7 +65,7 @@ class Redo final : public Engine {
     LogSlot& slot = parts_.logs->slot(slot_index);
     std::vector<Word> record(1, 0);
     record::encode_entries(writes, record);
-    make_room(slot, TornbitLog::log_words(record.size()));
+    make_room(slot_index, TornbitLog::log_words(record.size()));
     const std::uint64_t stamp = enter(slot);
     const bool durable = append(slot, stamp, record);
     if (durable) store_home(slot, writes);
@@ -81,17 +81,6 @@ class Redo final : public Engine {
 
   Result<void> grow(std::uint64_t segments, Word fresh) override {
     return parts_.region->grow(domain_, segments, fresh);
-  }
-
-  void prepare_slot(std::size_t slot_index) override {
-    const Ring& ring = parts_.logs->slot(slot_index).log.ring();
-    const std::uint64_t bytes = ring.count * kWordBytes;
-    const auto at = static_cast<Offset>(reinterpret_cast<std::byte*>(ring.words) - parts_.region->base());
-    parts_.region->backing().allocate(at, bytes).value();
-    if (parts_.region->domain() != DomainKind::kSync) return;
-    // Prewritten: on a file, the first write into reserved space costs a journal commit that a rewrite does not.
-    domain_.flush(ring.words, bytes, Site::kLogRecord);
-    if (!domain_.fence(Site::kLogCommit)) fail();
   }
 
   bool poisoned() const override { return poisoned_.load(std::memory_order_acquire); }
@@ -192,10 +181,18 @@ class Redo final : public Engine {
     }
   }
 
-  void make_room(LogSlot& slot, std::uint64_t words) {
-    if (slot.log.free_words() >= words) return;
+  void make_room(std::size_t slot_index, std::uint64_t words) {
+    LogSlot& slot = parts_.logs->slot(slot_index);
+    if (slot.ready && slot.log.free_words() >= words) return;
     const std::lock_guard lock(truncation_);
     refuse_if_poisoned();
+    if (!slot.ready) {  // not when the thread arrives: one that only reads needs no log
+      const Ring& ring = slot.log.ring();
+      const auto at = static_cast<Offset>(reinterpret_cast<std::byte*>(ring.words) - parts_.region->base());
+      parts_.region->backing().allocate(at, ring.count * kWordBytes).value();
+      if (!parts_.logs->prepare(domain_, slot_index)) fail();
+      slot.ready = true;
+    }
     if (slot.log.free_words() < words) empty_logs();
   }
 
@@ -251,7 +248,6 @@ class Unlogged final : public Engine {
   Result<void> grow(std::uint64_t segments, Word fresh) override {
     return parts_.region->grow(domain_, segments, fresh);
   }
-  void prepare_slot(std::size_t) override {}
   bool poisoned() const override { return false; }
   void store(Word* home, Word value) override { domain_.store(home, value); }
   void write_through(Word* home, const Word* words, std::size_t count, Site site) override {

@@ -24,6 +24,7 @@ struct LogSlot {
   std::uint64_t unfenced_from = 0;         // records from here on may have home words that are not durable yet
   std::vector<Offset> unflushed_lines;     // those home words' lines, when the engine keeps count of them
   std::atomic<bool> committing{false};     // between drawing a stamp and having stored home
+  bool ready = false;                      // since the pool was opened: prepared, with space behind its ring
   char padding[kLineBytes] = {};           // slots are written by different threads
 };
 
@@ -58,6 +59,31 @@ class LogArea {
     return {};
   }
 
+  /// Whether no thread has ever used the slot: nothing of its ring means anything yet.
+  bool is_virgin(std::size_t index) const { return slots_[index]->log.head() == 0; }
+
+  /// Readies a slot for the first append of its life; later, does nothing. False: the storage failed.
+  ///
+  ///   1. write the whole ring as "not yet written"; fence   cut here ⇒ the head says that nobody used it
+  ///   2. move the head to the ring's first position; fence  cut here ⇒ either head: the log is empty
+  ///
+  /// On files this also prewrites the ring: the first write into reserved space costs a journal commit that a rewrite
+  /// does not.
+  template <Domain D>
+  [[nodiscard]] bool prepare(D& domain, std::size_t index) {
+    if (!is_virgin(index)) return true;
+    LogSlot& slot = *slots_[index];
+    slot.log.begin_at(slot.log.first_position());
+    slot.unfenced_from = slot.log.tail();
+    slot.log.erase_from(domain, slot.log.tail());
+    // Orders: the ring before the head that vouches for it. Without it recovery could read as records what was there.
+    bool durable = domain.fence(Site::kEraseFence);
+    slot.log.persist_head(domain);
+    // Orders: the head before the first record. Without it recovery could skip an acknowledged one.
+    durable = domain.fence(Site::kHeadFence) && durable;
+    return durable;
+  }
+
   struct Record {
     std::uint64_t stamp;
     std::vector<Word> entries;  // never kSpill: spilled entries are copied in
@@ -74,6 +100,7 @@ class LogArea {
     spilled_.clear();
     spilled_words_ = 0;
     for (std::size_t i = 0; i < slots_.size(); ++i) {
+      if (is_virgin(i)) continue;
       TornbitLog::Reader reader = slots_[i]->log.reader();
       std::uint64_t end = reader.position();
       for (;;) {
@@ -236,8 +263,7 @@ class LogArea {
   void adopt(D& domain) const {
     domain.flush(region_->state(), sizeof(StatePage), Site::kAdopt);
     for (std::size_t i = 0; i < slots_.size(); ++i) {
-      TornbitLog& log = slots_[i]->log;
-      if (dirty_[i] || !log.is_virgin()) log.adopt(domain);
+      if (!is_virgin(i)) slots_[i]->log.adopt(domain);
     }
     for (const Spilled& spilled : spilled_) {
       domain.flush(region_->word(spilled.offset), spilled.words * kWordBytes, Site::kAdopt);

@@ -20,6 +20,7 @@ struct LogAreaTest : ::testing::Test {
   }
   void append_words(std::size_t slot, std::uint64_t stamp, std::vector<Word> words) {
     words[0] = record::header(stamp, {words.data() + 1, words.size() - 1});
+    ASSERT_TRUE(logs->prepare(domain, slot));
     logs->slot(slot).log.append(domain, words);
     ASSERT_TRUE(logs->slot(slot).log.make_durable(domain));
   }
@@ -99,6 +100,16 @@ TEST_F(LogAreaTest, RecoveringTwiceChangesNothing) {
   EXPECT_EQ(image.word(heap()), 5u);
 }
 
+TEST_F(LogAreaTest, ARingThatNobodyUsedYetMayHoldAnything) {
+  const Ring ring = logs->slot(1).log.ring();
+  std::fill_n(ring.words, ring.count, 0x5a5a5a5a5a5a5a5a);
+  restart();
+  EXPECT_EQ(logs->recover(domain).value().records_replayed, 0u);
+  append(1, 1, {{heap(), 1, kWholeWord}});
+  restart();
+  EXPECT_EQ(logs->recover(domain).value().records_replayed, 1u);
+}
+
 TEST_F(LogAreaTest, TruncationEmptiesAllLogs) {
   append(0, 1, {{heap(), 1, kWholeWord}});
   append(1, 2, {{heap(1), 1, kWholeWord}});
@@ -117,12 +128,13 @@ TEST_F(LogAreaTest, TheRemainsOfATornFirstAppendNeverJoinALaterRecord) {
   for (std::uint64_t i = 0; i < 11; ++i) writes.push_back({heap(i), ~Word{0}, kWholeWord});
   append(0, 1, writes);
   const Ring ring = logs->slot(0).log.ring();
-  const std::uint64_t count = logs->slot(0).log.tail();
+  const std::uint64_t head = logs->slot(0).log.head();
+  const std::uint64_t count = logs->slot(0).log.tail() - head;
   const std::vector<Word> whole(ring.words, ring.words + count);
   ASSERT_GE(count, 12u);
   for (std::uint32_t kept = 0; kept + 1 < (1u << count); kept += 1 + kept % 3) {
     for (std::uint64_t i = 0; i < count; ++i) ring.words[i] = (kept >> i & 1) != 0 ? whole[i] : 0;
-    image.word(region->superblock().head_offset) = seal(0, kSaltHead);
+    image.word(region->superblock().head_offset) = seal(head, kSaltHead);
     image.word(kStateOffset + offsetof(StatePage, retired_stamp)) = seal(0, kSaltRetired);
     restart();
     ASSERT_EQ(logs->recover(domain).value().records_replayed, 0u);

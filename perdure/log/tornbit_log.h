@@ -155,8 +155,14 @@ class TornbitLog {
     domain.flush(ring_.words, ring_.count * kWordBytes, Site::kAdopt);
     domain.flush(ring_.head_word, kWordBytes, Site::kAdopt);
   }
-  /// No append has ever reached this ring.
-  bool is_virgin() const { return head() == 0 && load_word(ring_.words) == 0; }
+  /// Where a ring that begin_at() makes ready starts: on a lap whose torn bit is 1, and not at 0, which a pool's head
+  /// keeps for "never used".
+  std::uint64_t first_position() const { return 2 * ring_.count; }
+  /// Empties the log and appends at `position` next. Durable: after persist_head() and a fence.
+  void begin_at(std::uint64_t position) {
+    std::atomic_ref<std::uint64_t>(head_).store(position, std::memory_order_relaxed);
+    tail_ = position;
+  }
 
   static constexpr std::uint16_t kHeadSalt = 0x4844;
 

@@ -155,17 +155,6 @@ TEST_F(TornbitLogTest, ErasingTheRemainsKeepsWhatStandsBeforeThem) {
   }
 }
 
-TEST_F(TornbitLogTest, OnlyARingThatNoWordEverReachedIsVirgin) {
-  TornbitLog log(ring(), 0, 0);
-  EXPECT_TRUE(log.is_virgin());
-  EXPECT_FALSE(log.has_remains(0));
-  for (std::uint64_t i = 0; i < words.size(); ++i) {  // whichever word of a torn first append came through
-    words[i] = kTornBit;
-    EXPECT_FALSE(log.is_virgin() && !log.has_remains(0)) << i;
-    words[i] = 0;
-  }
-}
-
 // A cut in the middle of erase_from() keeps any subset of its words: what is left reads as a part of what was there, from
 // the head on, or as nothing.
 TEST_F(TornbitLogTest, AHalfErasedLogReadsAsAPrefixOfWhatItWas) {

@@ -44,6 +44,20 @@ TEST(Suite, EveryScenarioSurvivesAndEveryCanaryIsCaught) {
       report.seconds);
 }
 
+/// A process dies while it recovers, the next one recovers too, and then the power fails: what the first had cleared
+/// was in caches only.
+TEST(Suite, ThreeCutsInARow) {
+  SuiteOptions options;
+  options.only = {"turns", "word"};
+  options.canaries = false;
+  options.explore.depth = 3;
+  const SuiteReport report = run_suite(options);
+  for (const Violation& violation : report.total.violations) {
+    ADD_FAILURE() << violation.what << "\n  replay: " << violation.replay;
+  }
+  EXPECT_GT(report.total.kills, 1000u);
+}
+
 TEST(Suite, ScenariosHaveUniqueNamesAndAClaim) {
   std::set<std::string> names;
   for (const Subject& subject : registry()) {
