@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # run.sh COMPILER: each .cc here must be refused by the compiler, with the text that its first line
-# expects; good.cc must compile. A type error nobody can read is as bad as none.
+# expects; good.cc must compile, with clang too. A type error nobody can read is as bad as none.
 set -euo pipefail
 compiler=${1:?usage: run.sh COMPILER}
 here=$(cd "$(dirname "$0")" && pwd)
@@ -28,4 +28,8 @@ for file in "$here"/*.cc; do
     failures=$((failures + 1))
   fi
 done
+if ! clang++-19 -std=c++20 -Wall -Wextra -Werror -fsyntax-only -I"$here/../.." "$here/good.cc"; then
+  echo "FAIL good.cc does not compile with clang"
+  failures=$((failures + 1))
+fi
 ((failures == 0))

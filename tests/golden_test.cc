@@ -1,0 +1,161 @@
+// A pool as version 1 of the format wrote it, left by a killed process, must open for ever. The image is text, so that
+// a change of the format shows in its diff.
+//
+// After a deliberate change of the format: bump kFormatVersion, keep the old image and its test, and write a new one:
+//   PERDURE_WRITE_GOLDEN=tests/golden/v2.txt build/dev/tests/tests_golden_test
+#include <gtest/gtest.h>
+
+#include <cinttypes>
+#include <cstdio>
+#include <fstream>
+#include <sstream>
+
+#include "perdure/container/btree_map.h"
+#include "perdure/container/hash_map.h"
+#include "perdure/container/string.h"
+#include "perdure/container/vector.h"
+#include "tests/small_pool.h"
+
+namespace golden {
+
+struct Record {
+  std::uint32_t number;
+  double price;
+  perdure::link<Record> next;
+};
+
+struct Shelf {
+  std::array<std::uint8_t, 5> bytes;
+  perdure::link<Record> first;
+  perdure::string name;
+  perdure::vector<std::uint64_t> numbers;
+};
+
+using Words = perdure::hash_map<perdure::bytes, perdure::bytes>;
+using Prices = perdure::btree_map<std::uint64_t, double>;
+
+}  // namespace golden
+
+namespace perdure {
+namespace {
+
+using golden::Prices;
+using golden::Record;
+using golden::Shelf;
+using golden::Words;
+using testing::Image;
+
+constexpr const char* kVersion1 = PERDURE_SOURCE_DIR "/tests/golden/v1.txt";
+
+/// Lines "offset: 64 bytes in hexadecimal"; what is missing is zero.
+void write_image(Image& image, const std::string& path) {
+  std::ofstream out(path);
+  for (Offset line = 0; line < image.bytes(); line += kLineBytes) {
+    std::array<Word, 8> words{};
+    std::memcpy(words.data(), image.base() + line, kLineBytes);
+    if (words == std::array<Word, 8>{}) continue;
+    out << std::hex << line << ':';
+    for (const Word word : words) out << ' ' << word;
+    out << '\n';
+  }
+}
+
+Image read_image(const std::string& path) {
+  Image image(testing::kSmallGeometry.capacity_bytes);
+  std::ifstream in(path);
+  EXPECT_TRUE(in.good()) << path;
+  for (std::string line; std::getline(in, line);) {
+    std::istringstream fields(line);
+    Offset offset = 0;
+    char colon = 0;
+    fields >> std::hex >> offset >> colon;
+    for (Offset at = offset; at < offset + kLineBytes; at += kWordBytes) fields >> std::hex >> image.word(at);
+    EXPECT_TRUE(fields) << line;
+  }
+  return image;
+}
+
+/// Some of everything. The last two transactions stay in the log.
+Image make_image() {
+  Image image = Image::formatted();
+  Pool pool = image.pool().value();
+  auto* words = pool.root<Words>("words");
+  auto* prices = pool.root<Prices>("prices");
+  auto* shelf = pool.root<Shelf>("shelf");
+  pool.atomically([&](Tx& tx) {
+    words->use_seed(tx, 42);
+    for (int i = 0; i < 100; ++i) words->put(tx, "word " + std::to_string(i), std::string(static_cast<std::size_t>(i), 'x'));
+    words->erase(tx, "word 50");
+    for (std::uint64_t i = 0; i < 100; ++i) prices->put(tx, i * 7, static_cast<double>(i) / 4);
+    for (std::uint64_t i = 0; i < 20; ++i) shelf->numbers.push_back(tx, i * i);
+  });
+  pool.checkpoint();
+  pool.atomically([&](Tx& tx) {
+    auto* record = static_cast<Record*>(tx.allocate(sizeof(Record)));
+    tx.store(record->number, 7u);
+    tx.store(record->price, 2.5);
+    tx.store(record->next, link<Record>{});
+    tx.store(shelf->first, tx.link_to(record));
+  });
+  pool.atomically([&](Tx& tx) {
+    tx.store(shelf->bytes[3], std::uint8_t{0xab});
+    shelf->name.assign(tx, "the shelf of a golden pool");
+  });
+  return Image(image);  // a copy, from before the pool closes: what a killed process leaves
+}
+
+void expect_contents(Pool& pool) {
+  auto* words = pool.find_root<Words>("words");
+  auto* prices = pool.find_root<Prices>("prices");
+  auto* shelf = pool.find_root<Shelf>("shelf");
+  ASSERT_NE(words, nullptr);
+  ASSERT_NE(prices, nullptr);
+  ASSERT_NE(shelf, nullptr);
+  pool.read_only([&](Tx& tx) {
+    EXPECT_EQ(words->size(tx), 99u);
+    for (int i = 0; i < 100; ++i) {
+      const auto found = words->get(tx, "word " + std::to_string(i));
+      ASSERT_EQ(found.has_value(), i != 50) << i;
+      EXPECT_EQ(found.value_or(""), i == 50 ? "" : std::string(static_cast<std::size_t>(i), 'x'));
+    }
+    for (std::uint64_t i = 0; i < 100; ++i) EXPECT_EQ(prices->get(tx, i * 7), static_cast<double>(i) / 4);
+    EXPECT_EQ(shelf->numbers.size(tx), 20u);
+    EXPECT_EQ(shelf->numbers.at(tx, 19), 19u * 19u);
+    EXPECT_EQ(tx.load(shelf->bytes[3]), 0xab);
+    EXPECT_EQ(shelf->name.str(tx), "the shelf of a golden pool");
+    const Record* record = tx.at(tx.load(shelf->first));
+    EXPECT_EQ(tx.load(record->number), 7u);
+    EXPECT_EQ(tx.load(record->price), 2.5);
+    EXPECT_FALSE(tx.load(record->next));
+  });
+}
+
+TEST(Golden, Version1OpensAndHoldsWhatItHeld) {
+  Image image = read_image(kVersion1);
+  ASSERT_EQ(image.super().version, 1u);
+  Pool pool = image.pool().value();
+  EXPECT_EQ(pool.recovery().records_replayed, 2u);
+  expect_contents(pool);
+}
+
+/// Written down from gcc and from clang; tests/compile_fail asks both.
+TEST(Golden, TypesHaveTheNumbersThatPoolsHold) {
+  EXPECT_EQ(type_id<std::uint64_t>(), 0x8e216328d7648a3au);
+  EXPECT_EQ((type_id<hash_map<unsigned long, long>>()), 0x9dab15ef1a27fc3fu);
+  EXPECT_EQ(type_id<Words>(), 0x92f89821adb2fbafu);
+}
+
+TEST(Golden, WhatThisReleaseWritesIsVersion1) {
+  Image image = make_image();
+  if (const char* path = std::getenv("PERDURE_WRITE_GOLDEN")) write_image(image, path);
+  Image golden = read_image(kVersion1);
+  // Only the identity differs, and the checksum over it.
+  for (const auto& [begin, bytes] : {std::pair{offsetof(Superblock, uuid), sizeof(Superblock::uuid)},
+                                     {offsetof(Superblock, crc), sizeof(Superblock::crc)}}) {
+    std::memcpy(image.base() + begin, golden.base() + begin, bytes);
+  }
+  for (Offset at = 0; at < image.bytes(); at += kWordBytes) ASSERT_EQ(image.word(at), golden.word(at)) << "byte " << at;
+}
+
+}  // namespace
+}  // namespace perdure
