@@ -21,6 +21,7 @@ class LockTable {
     // Anonymous zero pages: a table of 2^20 costs memory only where it is used.
     void* memory = ::mmap(nullptr, bytes(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) throw std::bad_alloc();
+    ::madvise(memory, bytes(), MADV_HUGEPAGE);  // nearly every access is to another page
     orecs_ = static_cast<Orec*>(memory);
   }
   ~LockTable() { ::munmap(orecs_, bytes()); }

@@ -22,6 +22,7 @@
 #include <mutex>
 #include <thread>
 
+#include "perdure/base/word_buffer.h"
 #include "perdure/engine/engine.h"
 
 namespace perdure {
@@ -38,19 +39,17 @@ class Redo final : public Engine {
   void commit(Tx& tx, std::size_t slot_index) override {
     refuse_if_poisoned();
     LogSlot& slot = parts_.logs->slot(slot_index);
-    Buffers& buffers = buffers_of_thread();
-    buffers.record.assign(1, 0);
-    record::encode_entries(tx.writes(), buffers.record);
+    std::span<Word> record = encode(tx.writes());
     Spill spill(*this);
-    spill.write_if_large(tx, buffers.record);
+    spill.write_if_large(tx, record);
 
-    make_room(slot_index, TornbitLog::log_words(buffers.record.size()));            // 1
+    make_room(slot_index, TornbitLog::log_words(record.size()));                    // 1
     const std::uint64_t stamp = enter(slot);                                        // 2
     if (stamp != tx.snapshot() + 1 && !tx.validate()) {                             // 3
       leave(slot);
       throw Conflict{};
     }
-    if (!append(slot, stamp, buffers.record)) {                                     // 4
+    if (!append(slot, stamp, record)) {                                             // 4
       leave(slot);
       fail();
     }
@@ -63,7 +62,7 @@ class Redo final : public Engine {
   void publish(std::span<const MaskedWrite> writes, std::size_t slot_index) override {
     refuse_if_poisoned();
     LogSlot& slot = parts_.logs->slot(slot_index);
-    std::vector<Word> record(1, 0);
+    std::vector<Word> record(1, 0);  // its own: this may run while a commit's record is being spilled
     record::encode_entries(writes, record);
     make_room(slot_index, TornbitLog::log_words(record.size()));
     const std::uint64_t stamp = enter(slot);
@@ -97,12 +96,11 @@ class Redo final : public Engine {
   }
 
  private:
-  struct Buffers {
-    std::vector<Word> record;
-  };
-  static Buffers& buffers_of_thread() {
-    thread_local Buffers buffers;
-    return buffers;
+  /// The record of `writes`, in memory of this thread; append() fills in its first word.
+  static std::span<Word> encode(std::span<const MaskedWrite> writes) {
+    thread_local WordBuffer buffer;
+    Word* const begin = buffer.room(1 + record::most_words(writes.size()));
+    return {begin, record::encode_entries(writes, begin + 1)};
   }
 
   /// A record larger than half a ring goes to space reserved in the heap; the ring then only names it.
@@ -120,7 +118,7 @@ class Redo final : public Engine {
     Spill& operator=(const Spill&) = delete;
     bool used() const { return space_ != 0; }
 
-    void write_if_large(Tx& tx, std::vector<Word>& record) {
+    void write_if_large(Tx& tx, std::span<Word>& record) {
       Redo& engine = *engine_;
       const std::size_t limit = engine.parts_.region->geometry().ring_bytes / kWordBytes / 2;
       if (TornbitLog::log_words(record.size()) <= limit) return;
@@ -134,7 +132,10 @@ class Redo final : public Engine {
       if (!engine.domain_.fence(Site::kSpillFence)) engine.fail();
       const Word crc = crc32c(entries.data(), entries.size_bytes());
       const Word count = entries.size();
-      record = {0, record::entry_head(space_, 1, record::Kind::kSpill) | record::kLast, count, crc};
+      record[1] = record::entry_head(space_, 1, record::Kind::kSpill) | record::kLast;
+      record[2] = count;
+      record[3] = crc;
+      record = record.first(4);
     }
 
    private:
@@ -156,7 +157,7 @@ class Redo final : public Engine {
   // Release: a truncation that sees the commit gone also sees its log tail and home stores.
   static void leave(LogSlot& slot) { slot.committing.store(false, std::memory_order_release); }
 
-  [[nodiscard]] bool append(LogSlot& slot, std::uint64_t stamp, std::vector<Word>& record) {
+  [[nodiscard]] bool append(LogSlot& slot, std::uint64_t stamp, std::span<Word> record) {
     record[0] = record::header(stamp, {record.data() + 1, record.size() - 1});
     const std::uint64_t start = slot.log.tail();
     slot.log.append(domain_, record);

@@ -178,6 +178,7 @@ inline Word Tx::load_at(Offset at) {
 }
 
 inline void Tx::lock(Offset at) {
+  __builtin_prefetch(home(at), 1);  // the commit will store there
   LockTable::Orec& orec = world_->locks->of(at);
   for (;;) {
     std::uint64_t before = orec.load(std::memory_order_acquire);

@@ -31,27 +31,42 @@ constexpr Offset entry_offset(Word head) { return (head & kIndexMask) * kWordByt
 constexpr std::uint64_t entry_count(Word head) { return (head >> 44) & kMaxRun; }
 constexpr Kind entry_kind(Word head) { return static_cast<Kind>((head >> 61) & 3); }
 
-/// Appends the entries of `writes` to `out`; neighbours that are whole words become one run.
-inline void encode_entries(std::span<const MaskedWrite> writes, std::vector<Word>& out) {
-  std::size_t head = 0;
+/// Words that the entries of `writes` may take.
+constexpr std::size_t most_words(std::size_t writes) { return 3 * writes; }
+
+/// Writes the entries of `writes` to `out`, which has room for most_words(), and returns their end; neighbours that
+/// are whole words become one run.
+inline Word* encode_entries(std::span<const MaskedWrite> writes, Word* out) {
+  Word* head = out;
   for (std::size_t i = 0; i < writes.size();) {
-    head = out.size();
+    head = out;
     const MaskedWrite& first = writes[i];
     if (first.mask != kWholeWord) {
-      out.insert(out.end(), {entry_head(first.offset, 1, Kind::kMasked), first.value, first.mask});
+      out[0] = entry_head(first.offset, 1, Kind::kMasked);
+      out[1] = first.value;
+      out[2] = first.mask;
+      out += 3;
       ++i;
       continue;
     }
-    out.push_back(0);
+    ++out;
     std::uint64_t count = 0;
     do {
-      out.push_back(writes[i++].value);
+      *out++ = writes[i++].value;
       ++count;
     } while (i < writes.size() && count < kMaxRun && writes[i].mask == kWholeWord &&
              writes[i].offset == first.offset + count * kWordBytes);
-    out[head] = entry_head(first.offset, count, Kind::kRun);
+    *head = entry_head(first.offset, count, Kind::kRun);
   }
-  out[head] |= kLast;
+  *head |= kLast;
+  return out;
+}
+
+/// The same, appended to `out`.
+inline void encode_entries(std::span<const MaskedWrite> writes, std::vector<Word>& out) {
+  const std::size_t before = out.size();
+  out.resize(before + most_words(writes.size()));
+  out.resize(static_cast<std::size_t>(encode_entries(writes, out.data() + before) - out.data()));
 }
 
 constexpr Word stamp_word(std::uint64_t stamp, std::uint16_t crc) { return stamp | (Word{crc} << 48); }

@@ -14,9 +14,8 @@
 // Threads: one producer (append) and one consumer (truncate), which must agree on `free_words` themselves.
 #pragma once
 
-#include <vector>
-
 #include "perdure/base/check.h"
+#include "perdure/base/word_buffer.h"
 #include "perdure/log/ring.h"
 
 namespace perdure {
@@ -46,24 +45,14 @@ class TornbitLog {
   /// Cost:     ceil(64 * words / 63) written-through words, no fence.
   template <Domain D>
   void append(D& domain, std::span<const Word> payload) {
-    PERDURE_CHECK(log_words(payload.size()) <= free_words(), "an append overruns its log");
-    packed_.clear();
-    std::uint64_t position = tail_;
-    Word carry = 0;          // bits that did not fit into the last log word, at the bottom
-    unsigned carried = 0;    // how many
-    for (const Word word : payload) {
-      // The stream takes each word from its lowest bit up: a log word is the carry below, the new bits above.
-      emit(position++, carry | (word << carried));
-      carry = word >> (63 - carried);
-      if (++carried == 63) {
-        emit(position++, carry);
-        carry = 0;
-        carried = 0;
-      }
-    }
-    if (carried != 0) emit(position++, carry);
-    ring_.write(domain, tail_, packed_, Site::kLogRecord);
-    tail_ = position;
+    const std::uint64_t words = log_words(payload.size());
+    PERDURE_CHECK(words <= free_words(), "an append overruns its log");
+    Word* const packed = packed_.room(words);
+    pack(payload, packed, ring_.torn(tail_));
+    // What lies beyond the end of the ring belongs to the next lap.
+    for (std::uint64_t i = ring_.until_end(tail_); i < words; ++i) packed[i] ^= kTornBit;
+    ring_.write(domain, tail_, {packed, words}, Site::kLogRecord);
+    tail_ += words;
   }
 
   /// Orders: all words appended so far before whatever the caller does next. Without it home stores could become
@@ -143,9 +132,10 @@ class TornbitLog {
   template <Domain D>
   void erase_from(D& domain, std::uint64_t from) {
     tail_ = from;
-    packed_.clear();
-    for (std::uint64_t p = from; p < head() + ring_.count; ++p) packed_.push_back(ring_.torn(p) ^ kTornBit);
-    ring_.write(domain, from, packed_, Site::kEraseRing);
+    const std::uint64_t count = head() + ring_.count - from;
+    Word* const missing = packed_.room(count);
+    for (std::uint64_t i = 0; i < count; ++i) missing[i] = ring_.torn(from + i) ^ kTornBit;
+    ring_.write(domain, from, {missing, count}, Site::kEraseRing);
   }
   /// Appends at `position` next. Requires: nothing from there on carries its lap's torn bit (has_remains).
   void continue_at(std::uint64_t position) { tail_ = position; }
@@ -169,12 +159,27 @@ class TornbitLog {
  private:
   static constexpr Word kTornBit = Word{1} << 63;
 
-  void emit(std::uint64_t position, Word bits) { packed_.push_back((bits & ~kTornBit) | ring_.torn(position)); }
+  /// Packs 64-bit words into words of 63 bits under the torn bit `torn`. The stream takes each word from its lowest
+  /// bit up: a log word is what the last one left over, below, and the new word's first bits above.
+  static void pack(std::span<const Word> payload, Word* out, Word torn) {
+    Word carry = 0;
+    unsigned carried = 0;
+    for (const Word word : payload) {
+      *out++ = ((carry | (word << carried)) & ~kTornBit) | torn;
+      carry = word >> (63 - carried);
+      if (++carried == 63) {
+        *out++ = carry | torn;
+        carry = 0;
+        carried = 0;
+      }
+    }
+    if (carried != 0) *out = carry | torn;
+  }
 
   Ring ring_;
   std::uint64_t head_;
   std::uint64_t tail_;
-  std::vector<Word> packed_;  // reused: no allocation once it has grown to the largest record
+  WordBuffer packed_;
 };
 
 }  // namespace perdure
