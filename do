@@ -110,7 +110,7 @@ verb_fuzz() {
 # run again alone.
 verb_test() {
   local stage start verdict status=0 summary=()
-  for stage in unit; do
+  for stage in unit crash 'sanitize asan' 'sanitize tsan' fuzz; do
     printf '\n==== ./do %s\n' "$stage"
     start=$SECONDS verdict=passed
     # shellcheck disable=SC2086  # a stage is a verb and its arguments

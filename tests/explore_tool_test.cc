@@ -1,20 +1,37 @@
-// The crash explorer over every built-in scenario, as `perdure explore` runs it for people.
-
+// `perdure explore` for people and programs. What it finds over all scenarios is a stage of its own: ./do crash.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <string>
+#include <nlohmann/json.hpp>
 
+#include "tests/tool_runner.h"
+
+namespace perdure {
 namespace {
 
-TEST(ExploreTest, EveryCrashImageOfTheProtocolScenariosRecovers) {
-  const char* tool = std::getenv("PERDURE_TOOL");
-  ASSERT_NE(tool, nullptr);
-  // Its table goes to the test's output: scenarios, images, violations.
-  EXPECT_EQ(std::system((std::string(tool) + " explore word lines run bytes aborts checkpoints laps small-laps two-page-ring"
-                         " spilled-record spilled-object allocate-and-link free-and-unlink reuse resize huge reclaim"
-                         " growth roots turns foreign-checkpoint idle-log handed-over tornbit-log commit-log append-log")
-                            .c_str()), 0);
+using ExploreTest = ToolTest;
+
+TEST_F(ExploreTest, ScenariosAreExploredOnMemoryAndFile) {
+  const ToolRun explored = run({"explore", "word", "lines", "--json"});
+  ASSERT_EQ(explored.code, 0) << explored.out << explored.err;
+  const auto report = nlohmann::json::parse(explored.out);
+  EXPECT_EQ(report["scenarios"].size(), 4u);
+  EXPECT_GT(report["images_of_cut_recoveries"], 10'000);
+  EXPECT_TRUE(report["violations"].empty());
+}
+
+TEST_F(ExploreTest, SameSeedSameImages) {
+  const auto images = [&](const std::string& seed) {
+    return nlohmann::json::parse(run({"explore", "run", "--seed", seed, "--json"}).out)["images_of_cut_recoveries"];
+  };
+  EXPECT_EQ(images("7"), images("7"));
+}
+
+TEST_F(ExploreTest, AnUnknownScenarioIsNamed) {
+  const ToolRun refused = run({"explore", "no-such"});
+  EXPECT_EQ(refused.code, 2) << refused.err;
+  EXPECT_NE(refused.err.find("no-such"), std::string::npos) << refused.err;
+  EXPECT_NE(refused.err.find("--list"), std::string::npos) << refused.err;
 }
 
 }  // namespace
+}  // namespace perdure

@@ -13,6 +13,8 @@
 #include <atomic>
 #include <condition_variable>
 #include <mutex>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "perdure/domain/domain.h"
@@ -49,6 +51,7 @@ class SyncGroup {
     if (pending.empty()) return true;
     std::unique_lock lock(mutex_);
     const std::uint64_t ticket = filling_;
+    ++joined_;
     batch_.insert(batch_.end(), pending.begin(), pending.end());
     pending.clear();
     while (done_ < ticket) {
@@ -58,9 +61,11 @@ class SyncGroup {
       }
       // This thread leads: it takes what all have brought by now; those who come later fill the next batch.
       writing_ = true;
+      await_companions(lock);
       std::vector<Pages> mine;
       mine.swap(batch_);
       const std::uint64_t number = filling_++;
+      last_joined_ = std::exchange(joined_, 0);
       lock.unlock();
       const bool durable = !poisoned() && write_out(mine);
       lock.lock();
@@ -80,6 +85,17 @@ class SyncGroup {
   Device& device() { return device_; }
 
  private:
+  /// The threads of the last batch were woken all at once and most are about to commit again: the first of them, who
+  /// leads, gives the core to the others as long as more of them come. Without it small and large batches alternate.
+  void await_companions(std::unique_lock<std::mutex>& lock) {
+    for (std::size_t before = 0; joined_ != before && joined_ < last_joined_;) {
+      before = joined_;
+      lock.unlock();
+      std::this_thread::yield();
+      lock.lock();
+    }
+  }
+
   bool write_out(std::vector<Pages>& pages) {
     std::sort(pages.begin(), pages.end(), [](const Pages& a, const Pages& b) { return a.begin < b.begin; });
     std::size_t kept = 0;
@@ -111,6 +127,8 @@ class SyncGroup {
   std::mutex mutex_;
   std::condition_variable finished_;
   std::vector<Pages> batch_;
+  std::size_t joined_ = 0;       // threads that brought it
+  std::size_t last_joined_ = 0;  // those of the batch before
   std::uint64_t filling_ = 1;
   std::uint64_t done_ = 0;
   bool writing_ = false;

@@ -34,7 +34,7 @@ constexpr Word block_word(BlockKind kind, std::uint64_t argument = 0) {
 constexpr std::uint8_t kind_of(std::uint64_t payload) { return static_cast<std::uint8_t>(payload >> 40); }
 constexpr std::uint64_t argument_of(std::uint64_t payload) { return payload & ((std::uint64_t{1} << 40) - 1); }
 
-// Steps of at most 25 % above 128 bytes, 16 bytes below; everything above the last is an extent of blocks.
+// Steps of 16 bytes up to 128, of at most 33 % up to 2720 (the last step, 50 %, halves a block); above: extents of blocks.
 inline constexpr std::array<std::uint16_t, 25> kClassBytes = {16,  32,  48,  64,  80,  96,  112,  128,  160,
                                                               192, 224, 256, 320, 384, 448, 512,  640,  768,
                                                               896, 1024, 1360, 1632, 2048, 2720, 4096};

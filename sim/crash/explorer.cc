@@ -35,10 +35,13 @@ bool is_barrier(const TraceEvent& event) {
 class Explorer {
  public:
   Explorer(const Subject& subject, Model model, const Options& options)
-      : subject_(subject), options_(options), lab_(model, subject.bytes, options.omission) {
+      : subject_(subject),
+        options_(options),
+        depth_(std::max(options.depth, subject.depth)),
+        lab_(model, subject.bytes, options.omission) {
     report_.scenario = subject.name;
     report_.model = model_name(model);
-    for (unsigned i = 0; i <= options.depth; ++i) levels_.emplace_back(lab_);
+    for (unsigned i = 0; i <= depth_; ++i) levels_.emplace_back(lab_);
   }
 
   Report run() {
@@ -96,7 +99,7 @@ class Explorer {
   bool cut_at(unsigned depth, std::size_t event, Media& media, Bounds bounds);
   bool try_image(unsigned depth, Cut cut, const Media& media, const Media::Frontier& frontier,
                  const Media::Choice& choice, Bounds bounds, bool nest);
-  bool nest_into(unsigned depth) const { return depth + 1 < options_.depth; }
+  bool nest_into(unsigned depth) const { return depth + 1 < depth_; }
   const Cut* replayed(unsigned depth) const {
     return replayed_.empty() ? nullptr : &replayed_[depth];
   }
@@ -107,6 +110,7 @@ class Explorer {
 
   const Subject& subject_;
   const Options& options_;
+  const unsigned depth_;
   Lab lab_;
   std::vector<Level> levels_;
   std::vector<Cut> path_;

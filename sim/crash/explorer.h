@@ -61,6 +61,7 @@ struct Scenario {
                        .log_slots = 2,
                        .root_entries = 4};
   unsigned resume_steps = 2;  // steps made after a recovery that is cut again
+  unsigned depth = 2;         // as Options::depth, when that is less
 };
 
 // ---- what lies beneath a Scenario: anything that can be opened on a crash image ------------------
@@ -82,6 +83,7 @@ struct Subject {
   std::uint64_t bytes;  // of the media
   std::uint64_t steps;
   unsigned resume_steps;
+  unsigned depth = 2;
   bool memory;
   bool file;
   /// Writes the empty format into zeroed memory and returns what a file of it would measure.

@@ -76,6 +76,7 @@ Subject subject_of(const Scenario& scenario) {
   subject.bytes = scenario.geometry.capacity_bytes;
   subject.steps = scenario.steps;
   subject.resume_steps = scenario.resume_steps;
+  subject.depth = scenario.depth;
   subject.memory = scenario.memory;
   subject.file = scenario.file;
   subject.format = [shared](std::byte* base) {
