@@ -31,7 +31,8 @@ SystemOptions system_options(const Options& options, unsigned threads) {
   system.threads = threads;
   system.seed = options.seed;
   if (options.quick || options.domain == DomainKind::kSync) {
-    // On a disk the device decides, not the caches; and setting up larger structures would take longer than measuring.
+    // On a disk the device decides, not the caches; and setting up larger structures would take
+    // longer than measuring.
     system.array_words = std::uint64_t{1} << 17;
     system.swap_words = std::uint64_t{1} << 16;
     system.hash_entries = options.quick ? 1'000 : 100;
@@ -50,7 +51,8 @@ struct Field {
       auto system = peer.make(setup);
       if (system == nullptr) continue;
       others.push_back(std::move(system));
-      if (std::find(environment.peers.begin(), environment.peers.end(), peer.name) == environment.peers.end())
+      if (std::find(environment.peers.begin(), environment.peers.end(), peer.name) ==
+          environment.peers.end())
         environment.peers.push_back(peer.name);
     }
   }
@@ -63,16 +65,20 @@ Contestant contestant(System& system, Row row, const SystemOptions& setup) {
   contestant.prepare = [&system, row](std::uint64_t operations, unsigned thread) {
     system.prepare(row, operations, thread);
   };
-  contestant.run = [&system, row](std::uint64_t operations, unsigned thread) { system.run(row, operations, thread); };
+  contestant.run = [&system, row](std::uint64_t operations, unsigned thread) {
+    system.run(row, operations, thread);
+  };
   if (row == Row::kAllocate || row == Row::kFree) contestant.max_operations = setup.slots;
   return contestant;
 }
 
 bool wanted(const Options& options, const RowInfo& info) {
-  return options.rows.empty() || std::find(options.rows.begin(), options.rows.end(), info.name) != options.rows.end();
+  return options.rows.empty() ||
+         std::find(options.rows.begin(), options.rows.end(), info.name) != options.rows.end();
 }
 
-/// Counts what one operation of `row` asks of the domain. Apart from the timing, because counting costs time.
+/// Counts what one operation of `row` asks of the domain. Apart from the timing, because counting
+/// costs time.
 Traffic count_traffic(System& counted, Row row) {
   static constexpr std::uint64_t kOperations = 2'000;
   counted.prepare(row, kOperations, 0);
@@ -83,7 +89,8 @@ Traffic count_traffic(System& counted, Row row) {
   return {each(spent.flushes), each(spent.fences), each(spent.bytes())};
 }
 
-std::vector<std::optional<Timing>> peers_of(const std::vector<Timing>& timings, std::size_t first, std::size_t count) {
+std::vector<std::optional<Timing>> peers_of(const std::vector<Timing>& timings, std::size_t first,
+                                            std::size_t count) {
   return {timings.begin() + static_cast<std::ptrdiff_t>(first),
           timings.begin() + static_cast<std::ptrdiff_t>(first + count)};
 }
@@ -99,7 +106,8 @@ void measure_transactions(const Options& options, Report& report, MemoryFloor* f
     for (const RowInfo& info : kRows) {
       if (!wanted(options, info)) continue;
       std::vector<Contestant> contestants = {contestant(*field.perdure, info.row, setup)};
-      for (const auto& other : field.others) contestants.push_back(contestant(*other, info.row, setup));
+      for (const auto& other : field.others)
+        contestants.push_back(contestant(*other, info.row, setup));
       const bool with_floor = floor != nullptr && info.floor_lines > 0;
       if (with_floor) contestants.push_back(floor->log_lines(info.floor_lines));
       const std::vector<Timing> timings = race(team, contestants, options.rules);
@@ -120,10 +128,12 @@ void measure_transactions(const Options& options, Report& report, MemoryFloor* f
 void measure_floor(const Options& options, Report& report, MemoryFloor& floor) {
   Team team(1);
   const auto add = [&](std::string name, Contestant contestant) {
-    report.floor.push_back({std::move(name), race(team, {std::move(contestant)}, options.rules).front()});
+    report.floor.push_back(
+        {std::move(name), race(team, {std::move(contestant)}, options.rules).front()});
   };
   for (const unsigned lines : {1u, 2u, 4u, 8u, 16u}) {
-    add(std::to_string(lines) + " log line" + (lines == 1 ? "" : "s") + ", one fence", floor.log_lines(lines));
+    add(std::to_string(lines) + " log line" + (lines == 1 ? "" : "s") + ", one fence",
+        floor.log_lines(lines));
   }
   add("random store, cached", floor.random_stores(1));
   add("random line, one fence", floor.random_lines(1));
@@ -136,10 +146,13 @@ void measure_sync(const Options& options, Report& report) {
     Field field(options, threads, report.environment);
     DiskFloor floor(options.dir, threads);
     Team team(threads, false);
-    std::vector<Contestant> contestants = {contestant(*field.perdure, Row::kStore1, setup), floor.writes()};
-    for (const auto& other : field.others) contestants.push_back(contestant(*other, Row::kStore1, setup));
+    std::vector<Contestant> contestants = {contestant(*field.perdure, Row::kStore1, setup),
+                                           floor.writes()};
+    for (const auto& other : field.others)
+      contestants.push_back(contestant(*other, Row::kStore1, setup));
     const std::vector<Timing> timings = race(team, contestants, options.rules);
-    report.sync.push_back({threads, timings[0], timings[1], peers_of(timings, 2, field.others.size())});
+    report.sync.push_back(
+        {threads, timings[0], timings[1], peers_of(timings, 2, field.others.size())});
   }
 }
 
@@ -177,7 +190,8 @@ void run(Options options) {
 
 void add_bench_command(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  CLI::App* bench = app.add_subcommand("bench", "Measure what transactions cost, beside the hardware and the peers");
+  CLI::App* bench = app.add_subcommand(
+      "bench", "Measure what transactions cost, beside the hardware and the peers");
   const std::map<std::string, DomainKind> domains = {{"adr", DomainKind::kAdr},
                                                      {"eadr", DomainKind::kEadr},
                                                      {"dram", DomainKind::kDram},
@@ -189,18 +203,25 @@ void add_bench_command(CLI::App& app) {
       ->transform(CLI::CheckedTransformer(domains));
   bench->add_option("--engine", options->engine, "mnemosyne (default), nonatomic or volatile")
       ->transform(CLI::CheckedTransformer(engines));
-  bench->add_option("--dir", options->dir, "where the pools go (default /dev/shm; for sync the current directory)")
+  bench
+      ->add_option("--dir", options->dir,
+                   "where the pools go (default /dev/shm; for sync the current directory)")
       ->check(CLI::ExistingDirectory);
-  bench->add_option("--threads", options->threads, "thread counts, as in 1,2")->delimiter(',')->check(CLI::Range(1, 64));
+  bench->add_option("--threads", options->threads, "thread counts, as in 1,2")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 64));
   std::vector<std::string> names;
   for (const RowInfo& info : kRows) names.emplace_back(info.name);
   bench->add_option("--rows", options->rows, "only these rows, as in store-1,swap-1")
       ->delimiter(',')
       ->check(CLI::IsMember(names));
-  bench->add_option("--reps", options->rules.repetitions, "repetitions of each row")->check(CLI::Range(1, 1000));
-  bench->add_option("--seconds", options->rules.seconds, "length of one repetition")->check(CLI::Range(0.0001, 60.0));
+  bench->add_option("--reps", options->rules.repetitions, "repetitions of each row")
+      ->check(CLI::Range(1, 1000));
+  bench->add_option("--seconds", options->rules.seconds, "length of one repetition")
+      ->check(CLI::Range(0.0001, 60.0));
   bench->add_option("--seed", options->seed, "of the random words and keys");
-  bench->add_flag("--quick", options->quick, "small structures, few repetitions: a look, not a measurement");
+  bench->add_flag("--quick", options->quick,
+                  "small structures, few repetitions: a look, not a measurement");
   bench->add_flag("--no-peers", options->without_peers, "measure Perdure and the floor only");
   bench->add_flag("--json", options->as_json, "print JSON");
   bench->callback([options] { run(*options); });

@@ -1,4 +1,5 @@
-// `perdure bench`: what transactions cost, beside the hardware's floor and the peers, all measured in the same run.
+// `perdure bench`: what transactions cost, beside the hardware's floor and the peers, all measured
+// in the same run.
 #pragma once
 
 #include <CLI/CLI.hpp>

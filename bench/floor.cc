@@ -17,7 +17,9 @@ namespace {
 
 constexpr unsigned kMaxThreads = 64;
 
-[[noreturn]] void fail(const std::string& what) { throw Exception(Code::kIo, what + ": " + std::strerror(errno)); }
+[[noreturn]] void fail(const std::string& what) {
+  throw Exception(Code::kIo, what + ": " + std::strerror(errno));
+}
 
 /// One thread's position in its log.
 struct alignas(kLineBytes) Lane {
@@ -26,7 +28,8 @@ struct alignas(kLineBytes) Lane {
 };
 
 template <class WriteBack>
-void append_lines(Word* log, std::uint64_t log_lines, std::uint64_t& at, unsigned lines, std::uint64_t operations) {
+void append_lines(Word* log, std::uint64_t log_lines, std::uint64_t& at, unsigned lines,
+                  std::uint64_t operations) {
   for (; operations > 0; --operations) {
     for (unsigned i = 0; i < lines; ++i) {
       Word* line = log + at % log_lines * 8;
@@ -39,7 +42,8 @@ void append_lines(Word* log, std::uint64_t log_lines, std::uint64_t& at, unsigne
 }
 
 template <class WriteBack>
-void touch_lines(Word* words, std::uint64_t all_lines, Random& random, unsigned lines, std::uint64_t operations) {
+void touch_lines(Word* words, std::uint64_t all_lines, Random& random, unsigned lines,
+                 std::uint64_t operations) {
   for (; operations > 0; --operations) {
     for (unsigned i = 0; i < lines; ++i) {
       Word* line = words + random.below(all_lines) * 8;
@@ -65,7 +69,8 @@ void with_write_back(With with) {
 struct MemoryFloor::Memory {
   static constexpr std::uint64_t kLogBytes = std::uint64_t{1} << 20;  // as the ring of a pool
 
-  Memory(const std::string& dir, std::uint64_t bytes) : home(dir, bytes), logs(dir, kMaxThreads * kLogBytes) {}
+  Memory(const std::string& dir, std::uint64_t bytes)
+      : home(dir, bytes), logs(dir, kMaxThreads * kLogBytes) {}
   Word* log(unsigned thread) const { return logs.words() + thread * kLogBytes / kWordBytes; }
 
   ScratchMemory home;
@@ -81,7 +86,8 @@ Contestant MemoryFloor::log_lines(unsigned lines) {
   Memory* memory = memory_.get();
   return {{}, [memory, lines](std::uint64_t operations, unsigned thread) {
             with_write_back([&](auto write_back) {
-              append_lines<decltype(write_back)>(memory->log(thread), Memory::kLogBytes / kLineBytes,
+              append_lines<decltype(write_back)>(memory->log(thread),
+                                                 Memory::kLogBytes / kLineBytes,
                                                  memory->lanes[thread].line, lines, operations);
             });
           }};
@@ -91,7 +97,8 @@ Contestant MemoryFloor::random_lines(unsigned lines) {
   Memory* memory = memory_.get();
   return {{}, [memory, lines](std::uint64_t operations, unsigned thread) {
             with_write_back([&](auto write_back) {
-              touch_lines<decltype(write_back)>(memory->home.words(), memory->home.bytes() / kLineBytes,
+              touch_lines<decltype(write_back)>(memory->home.words(),
+                                                memory->home.bytes() / kLineBytes,
                                                 memory->lanes[thread].random, lines, operations);
             });
           }};
@@ -103,7 +110,8 @@ Contestant MemoryFloor::random_stores(unsigned stores) {
             Random& random = memory->lanes[thread].random;
             for (; operations > 0; --operations) {
               for (unsigned i = 0; i < stores; ++i) {
-                store_word(memory->home.words() + random.below(memory->home.bytes() / kWordBytes), operations);
+                store_word(memory->home.words() + random.below(memory->home.bytes() / kWordBytes),
+                           operations);
               }
             }
           }};
@@ -118,7 +126,8 @@ struct DiskFloor::File {
     const int plain = ::open(file.path().c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (plain < 0) fail(file.path());
     for (std::uint64_t page = 0; page < threads * kPartPages; ++page) {
-      if (::pwrite(plain, buffer, kPageBytes, static_cast<off_t>(page * kPageBytes)) < 0) fail(file.path());
+      if (::pwrite(plain, buffer, kPageBytes, static_cast<off_t>(page * kPageBytes)) < 0)
+        fail(file.path());
     }
     if (::fsync(plain) != 0) fail(file.path());
     ::close(plain);
@@ -137,7 +146,8 @@ struct DiskFloor::File {
   std::byte* buffer = nullptr;
 };
 
-DiskFloor::DiskFloor(const std::string& dir, unsigned threads) : file_(std::make_unique<File>(dir, threads)) {}
+DiskFloor::DiskFloor(const std::string& dir, unsigned threads)
+    : file_(std::make_unique<File>(dir, threads)) {}
 DiskFloor::~DiskFloor() = default;
 
 Contestant DiskFloor::writes() {
@@ -145,7 +155,8 @@ Contestant DiskFloor::writes() {
   return {{}, [file](std::uint64_t operations, unsigned thread) {
             for (std::uint64_t i = 0; i < operations; ++i) {
               const std::uint64_t page = thread * File::kPartPages + i % File::kPartPages;
-              if (::pwrite(file->fd, file->buffer, kPageBytes, static_cast<off_t>(page * kPageBytes)) < 0)
+              if (::pwrite(file->fd, file->buffer, kPageBytes,
+                           static_cast<off_t>(page * kPageBytes)) < 0)
                 fail(file->file.path());
             }
           }};

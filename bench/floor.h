@@ -1,4 +1,5 @@
-// The floor: what the hardware takes for the bare stores, write-backs and waits, without any software around them.
+// The floor: what the hardware takes for the bare stores, write-backs and waits, without any
+// software around them.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +10,8 @@
 
 namespace perdure::bench {
 
-/// Loops on a scratch file mapped from the directory that the pools live in, so that it is the same kind of memory.
+/// Loops on a scratch file mapped from the directory that the pools live in, so that it is the same
+/// kind of memory.
 class MemoryFloor {
  public:
   MemoryFloor(const std::string& dir, std::uint64_t bytes);
@@ -17,7 +19,8 @@ class MemoryFloor {
   MemoryFloor(const MemoryFloor&) = delete;
   MemoryFloor& operator=(const MemoryFloor&) = delete;
 
-  /// `lines` consecutive lines of a log: store, clwb each, one sfence. A log of its own for each of up to 64 threads.
+  /// `lines` consecutive lines of a log: store, clwb each, one sfence. A log of its own for each of
+  /// up to 64 threads.
   Contestant log_lines(unsigned lines);
   /// `lines` random lines: store, clwb each, one sfence.
   Contestant random_lines(unsigned lines);
@@ -29,7 +32,8 @@ class MemoryFloor {
   std::unique_ptr<Memory> memory_;
 };
 
-/// Durable 4 KiB writes (O_DIRECT | O_DSYNC) into a prewritten file, each thread going round in a part of its own.
+/// Durable 4 KiB writes (O_DIRECT | O_DSYNC) into a prewritten file, each thread going round in a
+/// part of its own.
 class DiskFloor {
  public:
   DiskFloor(const std::string& dir, unsigned threads);

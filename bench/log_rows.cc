@@ -16,7 +16,9 @@ class BareLog {
  public:
   explicit BareLog(const std::string& dir)
       : memory_(dir, kRingBytes + kLineBytes),
-        log_(Ring{memory_.words() + kLineBytes / kWordBytes, kRingBytes / kWordBytes, memory_.words()}, 0, 0) {}
+        log_(Ring{memory_.words() + kLineBytes / kWordBytes, kRingBytes / kWordBytes,
+                  memory_.words()},
+             0, 0) {}
 
   template <Domain D>
   void append(D domain, std::span<const Word> payload, std::uint64_t operations) {
@@ -24,7 +26,8 @@ class BareLog {
       if (log_.free_words() < Log::log_words(payload.size())) {
         log_.truncate();
         log_.persist_head(domain);
-        // Orders: the head before the words behind it are written again, as in every user of these logs.
+        // Orders: the head before the words behind it are written again, as in every user of these
+        //         logs.
         (void)domain.fence(Site::kHeadFence);
       }
       log_.append(domain, payload);
@@ -33,11 +36,15 @@ class BareLog {
   }
 
   Contestant appends(std::uint64_t bytes) {
-    return {{}, [this, payload = std::vector<Word>(bytes / kWordBytes, 0x5a5a)](std::uint64_t operations, unsigned) {
+    return {{},
+            [this, payload = std::vector<Word>(bytes / kWordBytes, 0x5a5a)](
+                std::uint64_t operations, unsigned) {
               switch (x86::best_write_back()) {
                 case x86::WriteBack::kClwb: return append(Adr<x86::Clwb>{}, payload, operations);
-                case x86::WriteBack::kClflushopt: return append(Adr<x86::Clflushopt>{}, payload, operations);
-                case x86::WriteBack::kClflush: return append(Adr<x86::Clflush>{}, payload, operations);
+                case x86::WriteBack::kClflushopt:
+                  return append(Adr<x86::Clflushopt>{}, payload, operations);
+                case x86::WriteBack::kClflush:
+                  return append(Adr<x86::Clflush>{}, payload, operations);
               }
             }};
   }
@@ -55,7 +62,8 @@ std::vector<LogRow> measure_logs(const std::string& dir, const RaceRules& rules)
   Team team(1);
   std::vector<LogRow> rows;
   for (std::uint64_t bytes = 8; bytes <= 4096; bytes *= 2) {
-    const std::vector<Timing> timings = race(team, {tornbit.appends(bytes), commit_record.appends(bytes)}, rules);
+    const std::vector<Timing> timings =
+        race(team, {tornbit.appends(bytes), commit_record.appends(bytes)}, rules);
     rows.push_back({bytes, timings[0], timings[1]});
   }
   return rows;

@@ -1,5 +1,5 @@
-// The two logs side by side: the tornbit log, which needs one wait, and the commit-record log, which needs two
-// (the shape of Mnemosyne's Table 6).
+// The two logs side by side: the tornbit log, which needs one wait, and the commit-record log,
+// which needs two (the shape of Mnemosyne's Table 6).
 #pragma once
 
 #include <cstdint>

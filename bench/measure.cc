@@ -84,7 +84,8 @@ Team::Spent Team::run(const std::function<void(unsigned)>& work) {
   const auto start = std::chrono::steady_clock::now();
   finish_.arrive_and_wait();
   Spent spent;
-  spent.wall_ns = std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - start).count();
+  spent.wall_ns =
+      std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - start).count();
   for (const double ns : cpu_ns_) spent.cpu_ns += ns;
   for (std::exception_ptr& failure : failures_) {
     if (failure) std::rethrow_exception(std::exchange(failure, nullptr));
@@ -95,7 +96,8 @@ Team::Spent Team::run(const std::function<void(unsigned)>& work) {
 namespace {
 
 Team::Spent run_batch(Team& team, const Contestant& contestant, std::uint64_t operations) {
-  if (contestant.prepare) team.run([&](unsigned thread) { contestant.prepare(operations, thread); });
+  if (contestant.prepare)
+    team.run([&](unsigned thread) { contestant.prepare(operations, thread); });
   return team.run([&](unsigned thread) { contestant.run(operations, thread); });
 }
 
@@ -115,7 +117,8 @@ std::uint64_t calibrate(Team& team, const Contestant& contestant, double seconds
 
 }  // namespace
 
-std::vector<Timing> race(Team& team, const std::vector<Contestant>& contestants, const RaceRules& rules) {
+std::vector<Timing> race(Team& team, const std::vector<Contestant>& contestants,
+                         const RaceRules& rules) {
   struct Samples {
     std::vector<double> cpu;
     std::vector<double> wall;

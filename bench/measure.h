@@ -1,7 +1,8 @@
 // How the benchmark measures: CPU time of batches, contestants by turns, quartiles.
 //
-// CPU time, because other jobs on the machine then cost a little cache and not the whole figure; by turns (A B C A B
-// C …), because a drift of the machine then meets every contestant; quartiles, because a mean believes outliers.
+// CPU time, because other jobs on the machine then cost a little cache and not the whole figure; by
+// turns (A B C A B C …), because a drift of the machine then meets every contestant; quartiles,
+// because a mean believes outliers.
 #pragma once
 
 #include <barrier>
@@ -24,8 +25,8 @@ Quartiles quartiles(std::vector<double> values);
 /// A fixed set of threads that run the same function together.
 class Team {
  public:
-  /// `pin`: each to a CPU of its own, while there are enough of them. Not for threads that wait for a device: behind a
-  /// job that hogs its CPU, a pinned thread would wait for the scheduler's tick.
+  /// `pin`: each to a CPU of its own, while there are enough of them. Not for threads that wait for
+  /// a device: behind a job that hogs its CPU, a pinned thread would wait for the scheduler's tick.
   explicit Team(unsigned threads, bool pin = true);
   ~Team();
   Team(const Team&) = delete;
@@ -66,12 +67,13 @@ struct RaceRules {
 };
 
 struct Timing {
-  Quartiles cpu_ns;             // per operation
-  Quartiles wall_ns;            // per operation of the whole team: wall time / operations of all threads
+  Quartiles cpu_ns;   // per operation
+  Quartiles wall_ns;  // per operation of the whole team: wall time / operations of all threads
   std::uint64_t operations = 0;  // in one batch of one thread
 };
 
 /// Calibrates each contestant's batch, which also warms it up, then lets them run by turns.
-std::vector<Timing> race(Team& team, const std::vector<Contestant>& contestants, const RaceRules& rules);
+std::vector<Timing> race(Team& team, const std::vector<Contestant>& contestants,
+                         const RaceRules& rules);
 
 }  // namespace perdure::bench

@@ -1,12 +1,14 @@
-// The peer libpmemobj: its undo-log transactions, used as its own examples use them. The hash map does what PMDK's
-// hashmap_tx example does (chained buckets, a count, TX_ADD before each change, allocation inside the transaction).
+// The peer libpmemobj: its undo-log transactions, used as its own examples use them. The hash map
+// does what PMDK's hashmap_tx example does (chained buckets, a count, TX_ADD before each change,
+// allocation inside the transaction).
 //
-// On adr it runs with PMEM_IS_PMEM_FORCE=1, so that a file on tmpfs is written back with clwb as ours is; on sync with
-// its defaults (msync). It has no mode without write-back that could be chosen this late, so eadr and dram have no peer.
-#include <libpmemobj.h>
-
+// On adr it runs with PMEM_IS_PMEM_FORCE=1, so that a file on tmpfs is written back with clwb as
+// ours is; on sync with its defaults (msync). It has no mode without write-back that could be
+// chosen this late, so eadr and dram have no peer.
 #include <cstdlib>
 #include <cstring>
+
+#include <libpmemobj.h>
 
 #include "bench/workload.h"
 
@@ -56,11 +58,13 @@ T* at(PMEMoid object) {
 class PmemobjStore {
  public:
   explicit PmemobjStore(const SystemOptions& options) : file_(options.dir, "pmemobj") {
-    if (options.threads > std::size(Root{}.lanes)) throw Exception(Code::kInvalid, "libpmemobj: at most 64 threads");
-    const std::uint64_t lane_bytes = options.array_words * kWordBytes + options.slots * (sizeof(PMEMoid) + 256) +
+    if (options.threads > std::size(Root{}.lanes))
+      throw Exception(Code::kInvalid, "libpmemobj: at most 64 threads");
+    const std::uint64_t lane_bytes = options.array_words * kWordBytes +
+                                     options.slots * (sizeof(PMEMoid) + 256) +
                                      options.hash_entries * 512 + (std::uint64_t{8} << 20);
-    pool_ = ::pmemobj_create(file_.path().c_str(), "perdure-bench", options.threads * lane_bytes + PMEMOBJ_MIN_POOL,
-                             0600);
+    pool_ = ::pmemobj_create(file_.path().c_str(), "perdure-bench",
+                             options.threads * lane_bytes + PMEMOBJ_MIN_POOL, 0600);
     if (pool_ == nullptr) fail("create " + file_.path());
     root_ = at<Root>(::pmemobj_root(pool_, sizeof(Root)));
     for (unsigned thread = 0; thread < options.threads; ++thread) {
@@ -145,7 +149,8 @@ class PmemobjStore {
 
  private:
   void make_array(PMEMoid& array, std::uint64_t bytes) {
-    if (::pmemobj_zalloc(pool_, &array, bytes, 0) != 0) fail("allocate " + std::to_string(bytes) + " bytes");
+    if (::pmemobj_zalloc(pool_, &array, bytes, 0) != 0)
+      fail("allocate " + std::to_string(bytes) + " bytes");
   }
 
   template <class V>
@@ -158,7 +163,8 @@ class PmemobjStore {
   template <class V>
   static PMEMoid& find(Map& map, std::uint64_t key) {
     PMEMoid* link = &at<PMEMoid>(map.buckets)[(key * 0x9e3779b97f4a7c15u >> 32) & map.mask];
-    while (!OID_IS_NULL(*link) && at<Entry<V>>(*link)->key != key) link = &at<Entry<V>>(*link)->next;
+    while (!OID_IS_NULL(*link) && at<Entry<V>>(*link)->key != key)
+      link = &at<Entry<V>>(*link)->next;
     return *link;
   }
 

@@ -18,7 +18,8 @@ PoolOptions pool_options(const SystemOptions& options) {
 class PerdureStore {
  public:
   explicit PerdureStore(const SystemOptions& options)
-      : file_(options.dir, "perdure"), pool_(Pool::create(file_.path(), pool_options(options)).value()) {
+      : file_(options.dir, "perdure"),
+        pool_(Pool::create(file_.path(), pool_options(options)).value()) {
     counted_ = options.count;
     for (unsigned thread = 0; thread < options.threads; ++thread) {
       const std::string suffix = std::to_string(thread);
@@ -68,7 +69,8 @@ class PerdureStore {
     });
   }
   std::uint64_t get(unsigned thread, std::uint64_t key) {
-    return pool_.read_only([&](Tx& tx) { return lanes_[thread].map64->get(tx, key).value().words[0]; });
+    return pool_.read_only(
+        [&](Tx& tx) { return lanes_[thread].map64->get(tx, key).value().words[0]; });
   }
 
   std::optional<DomainCounts> counts() const {
@@ -84,8 +86,8 @@ class PerdureStore {
     hash_map<std::uint64_t, Value64>* map64;
   };
 
-  /// An array of zeroes under a root of its own. Written piece by piece, so that no transaction is huge and no page
-  /// fault is left for the measurement.
+  /// An array of zeroes under a root of its own. Written piece by piece, so that no transaction is
+  /// huge and no page fault is left for the measurement.
   template <class T>
   T* make_array(const std::string& name, std::uint64_t count) {
     auto* root = pool_.root<link<T>>(name);

@@ -1,12 +1,13 @@
 #include "bench/report.h"
 
-#include <fmt/format.h>
 #include <sys/utsname.h>
 
 #include <cstdlib>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <thread>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "perdure/domain/x86.h"
 
@@ -32,11 +33,15 @@ std::string write_back_name() {
   return "unknown";
 }
 
-// ---- JSON ------------------------------------------------------------------------------------------------------
+// ---- JSON ---------------------------------------------------------------------------------------
 
 json json_of(const Timing& timing) {
-  const auto three = [](const Quartiles& q) { return json{{"low", q.low}, {"median", q.median}, {"high", q.high}}; };
-  return {{"cpu_ns", three(timing.cpu_ns)}, {"wall_ns", three(timing.wall_ns)}, {"operations", timing.operations}};
+  const auto three = [](const Quartiles& q) {
+    return json{{"low", q.low}, {"median", q.median}, {"high", q.high}};
+  };
+  return {{"cpu_ns", three(timing.cpu_ns)},
+          {"wall_ns", three(timing.wall_ns)},
+          {"operations", timing.operations}};
 }
 
 json json_of(const Traffic& traffic) {
@@ -48,7 +53,8 @@ json json_of(const std::optional<T>& maybe) {
   return maybe ? json_of(*maybe) : json(nullptr);
 }
 
-json json_of_peers(const std::vector<std::optional<Timing>>& peers, const Environment& environment) {
+json json_of_peers(const std::vector<std::optional<Timing>>& peers,
+                   const Environment& environment) {
   json all = json::object();
   for (std::size_t i = 0; i < peers.size(); ++i) {
     if (peers[i]) all[environment.peers[i]] = json_of(*peers[i]);
@@ -56,10 +62,12 @@ json json_of_peers(const std::vector<std::optional<Timing>>& peers, const Enviro
   return all;
 }
 
-// ---- table -----------------------------------------------------------------------------------------------------
+// ---- table --------------------------------------------------------------------------------------
 
 /// Half the distance between the quartiles, in per cent of the median.
-std::string spread(const Quartiles& q) { return fmt::format("±{:.0f}%", (q.high - q.low) / 2 / q.median * 100); }
+std::string spread(const Quartiles& q) {
+  return fmt::format("±{:.0f}%", (q.high - q.low) / 2 / q.median * 100);
+}
 
 std::string time_cell(const std::optional<Timing>& timing) {
   return timing ? fmt::format("{:.0f} {}", timing->cpu_ns.median, spread(timing->cpu_ns)) : "";
@@ -101,8 +109,8 @@ class Table {
 };
 
 std::string table_of(const std::vector<TransactionRow>& rows, const Environment& environment) {
-  std::vector<std::string> head = {"transaction", "threads", "ns", "k/s", "flushes", "fences", "bytes", "floor ns",
-                                   "x floor"};
+  std::vector<std::string> head = {"transaction", "threads", "ns",       "k/s",    "flushes",
+                                   "fences",      "bytes",   "floor ns", "x floor"};
   for (const std::string& peer : environment.peers) {
     head.push_back(peer + " ns");
     head.push_back("ratio");
@@ -119,7 +127,9 @@ std::string table_of(const std::vector<TransactionRow>& rows, const Environment&
       cells.insert(cells.end(), 3, "");
     }
     cells.push_back(row.floor ? fmt::format("{:.0f}", row.floor->cpu_ns.median) : "");
-    cells.push_back(row.floor ? fmt::format("{:.1f}", row.perdure.cpu_ns.median / row.floor->cpu_ns.median) : "");
+    cells.push_back(
+        row.floor ? fmt::format("{:.1f}", row.perdure.cpu_ns.median / row.floor->cpu_ns.median)
+                  : "");
     for (const auto& peer : row.peers) {
       cells.push_back(time_cell(peer));
       cells.push_back(ratio_cell(peer, row.perdure));
@@ -138,11 +148,11 @@ std::string table_of(const std::vector<SyncRow>& rows, const Environment& enviro
   Table table(head);
   for (const SyncRow& row : rows) {
     const double ours = row.perdure.wall_ns.median;
-    std::vector<std::string> cells = {fmt::format("{} thread{}", row.threads, row.threads == 1 ? "" : "s"),
-                                      fmt::format("{:.1f} {}", ours * row.threads / 1e3, spread(row.perdure.wall_ns)),
-                                      fmt::format("{:.1f}", 1e6 / ours),
-                                      fmt::format("{:.1f}", 1e6 / row.floor.wall_ns.median),
-                                      fmt::format("{:.2f}", row.floor.wall_ns.median / ours)};
+    std::vector<std::string> cells = {
+        fmt::format("{} thread{}", row.threads, row.threads == 1 ? "" : "s"),
+        fmt::format("{:.1f} {}", ours * row.threads / 1e3, spread(row.perdure.wall_ns)),
+        fmt::format("{:.1f}", 1e6 / ours), fmt::format("{:.1f}", 1e6 / row.floor.wall_ns.median),
+        fmt::format("{:.2f}", row.floor.wall_ns.median / ours)};
     for (const auto& peer : row.peers) {
       cells.push_back(peer ? fmt::format("{:.1f}", 1e6 / peer->wall_ns.median) : "");
       cells.push_back(peer ? fmt::format("{:.1f}", peer->wall_ns.median / ours) : "");
@@ -184,7 +194,8 @@ std::string as_json(const Report& report) {
                         {"repetitions", e.rules.repetitions},
                         {"seconds_per_repetition", e.rules.seconds}};
   out["floor"] = json::array();
-  for (const FloorRow& row : report.floor) out["floor"].push_back({{"name", row.name}, {"timing", json_of(row.timing)}});
+  for (const FloorRow& row : report.floor)
+    out["floor"].push_back({{"name", row.name}, {"timing", json_of(row.timing)}});
   out["transactions"] = json::array();
   for (const TransactionRow& row : report.transactions) {
     out["transactions"].push_back({{"name", row.info.name},
@@ -216,8 +227,10 @@ std::string as_json(const Report& report) {
 std::string as_table(const Report& report) {
   const Environment& e = report.environment;
   std::string out = fmt::format(
-      "{}, {} CPUs, {}, {}; load {:.1f} at the start\nengine {}, domain {} in {}, {}; {} repetitions of {:g} s by "
-      "turns, seed {}\nns: CPU time of one operation, median ± half the distance of the quartiles; ratio: peer / perdure\n",
+      "{}, {} CPUs, {}, {}; load {:.1f} at the start\nengine {}, domain {} in {}, {}; {} "
+      "repetitions of {:g} s by "
+      "turns, seed {}\nns: CPU time of one operation, median ± half the distance of the quartiles; "
+      "ratio: peer / perdure\n",
       e.cpu, e.cpus, e.kernel, e.compiler, e.load_average, e.engine, e.domain, e.dir, e.write_back,
       e.rules.repetitions, e.rules.seconds, e.seed);
   if (e.peers.empty()) out += "no peer: none was built, or none has a mode for this domain\n";
@@ -234,7 +247,8 @@ std::string as_table(const Report& report) {
         return fmt::format("{:.0f}", static_cast<double>(row.bytes) / timing.cpu_ns.median * 1e3);
       };
       table.add({fmt::format("{} B", row.bytes), time_cell(row.tornbit), rate(row.tornbit),
-                 time_cell(row.commit_record), rate(row.commit_record), ratio_cell(row.commit_record, row.tornbit)});
+                 time_cell(row.commit_record), rate(row.commit_record),
+                 ratio_cell(row.commit_record, row.tornbit)});
     }
     out += "\n" + table.text();
   }

@@ -9,7 +9,8 @@
 
 namespace perdure::bench {
 
-ScratchMemory::ScratchMemory(const std::string& dir, std::uint64_t bytes) : file_(dir, "memory"), bytes_(bytes) {
+ScratchMemory::ScratchMemory(const std::string& dir, std::uint64_t bytes)
+    : file_(dir, "memory"), bytes_(bytes) {
   const int fd = ::open(file_.path().c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   void* memory = MAP_FAILED;
   if (fd >= 0 && ::ftruncate(fd, static_cast<off_t>(bytes)) == 0)

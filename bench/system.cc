@@ -11,8 +11,8 @@ std::vector<Peer>& peers() {
 
 ScratchFile::ScratchFile(const std::string& dir, std::string_view name) {
   static int number = 0;
-  path_ = dir + "/perdure-bench-" + std::to_string(::getpid()) + "-" + std::to_string(number++) + "-" +
-          std::string(name);
+  path_ = dir + "/perdure-bench-" + std::to_string(::getpid()) + "-" + std::to_string(number++) +
+          "-" + std::string(name);
 }
 ScratchFile::~ScratchFile() { ::unlink(path_.c_str()); }
 

@@ -1,5 +1,6 @@
-// A system under measurement: a store of persistent data that can run every row of the table. Perdure is one, and so
-// is each peer; all run the same Workload, row by row, and differ only in the store under it.
+// A system under measurement: a store of persistent data that can run every row of the table.
+// Perdure is one, and so is each peer; all run the same Workload, row by row, and differ only in
+// the store under it.
 #pragma once
 
 #include <array>
@@ -33,7 +34,8 @@ struct RowInfo {
   Row row;
   std::string_view name;
   std::string_view title;
-  unsigned floor_lines;  // 64-byte lines that the densest log known would write for it, under one fence
+  unsigned
+      floor_lines;  // 64-byte lines that the densest log known would write for it, under one fence
 };
 
 // Floor lines: eight bytes of header, then (32-bit offset, 64-bit value) pairs.
@@ -55,24 +57,26 @@ struct Value64 {
   std::array<std::uint64_t, 8> words;
 };
 
-/// What every system is set up with. Each thread has structures of its own, because not every peer isolates threads.
+/// What every system is set up with. Each thread has structures of its own, because not every peer
+/// isolates threads.
 struct SystemOptions {
   std::string dir;
   DomainKind domain = DomainKind::kAdr;
   EngineKind engine = EngineKind::kMnemosyne;
   unsigned threads = 1;
   std::uint64_t seed = 1;
-  std::uint64_t array_words = std::uint64_t{8} << 20;   // per thread, a power of two
-  std::uint64_t swap_words = std::uint64_t{1} << 20;    // the first ones of the array
-  std::uint64_t hash_entries = 100'000;                 // live, per thread and map
-  std::uint64_t slots = 32'768;                         // per thread: objects that "allocate" links
+  std::uint64_t array_words = std::uint64_t{8} << 20;  // per thread, a power of two
+  std::uint64_t swap_words = std::uint64_t{1} << 20;   // the first ones of the array
+  std::uint64_t hash_entries = 100'000;                // live, per thread and map
+  std::uint64_t slots = 32'768;                        // per thread: objects that "allocate" links
   bool count = false;
 };
 
 class System {
  public:
   virtual ~System() = default;
-  /// Brings the structures into the state from which `operations` of the row can run. Threads: one call per thread.
+  /// Brings the structures into the state from which `operations` of the row can run. Threads: one
+  /// call per thread.
   virtual void prepare(Row row, std::uint64_t operations, unsigned thread) = 0;
   virtual void run(Row row, std::uint64_t operations, unsigned thread) = 0;
   /// What the persistence domain was asked for so far; nothing when the system cannot tell.
@@ -81,7 +85,8 @@ class System {
 
 std::unique_ptr<System> make_perdure(const SystemOptions& options);
 
-/// A peer that was compiled in. `make` returns null where the peer has no mode that fits the domain.
+/// A peer that was compiled in. `make` returns null where the peer has no mode that fits the
+/// domain.
 struct Peer {
   std::string name;
   std::unique_ptr<System> (*make)(const SystemOptions&);

@@ -2,7 +2,7 @@
 //
 // A store offers, each call being one transaction of its own unless it takes a `tx`:
 //   words(thread)                               the thread's array
-//   atomically(body)                            body(tx) with tx.load(word) and tx.store(word, value)
+//   atomically(body)                            body(tx) with tx.load(word), tx.store(word, value)
 //   allocate(thread, slot, value) / release(thread, slot)
 //   put(thread, key, value) / erase(thread, key) for std::uint64_t and Value64 values: erase<V>
 //   get(thread, key) → first word of the Value64
@@ -106,7 +106,8 @@ class Workload final : public System {
       case Row::kHash8: return churn<std::uint64_t>(lane, lane.churn8, operations, thread);
       case Row::kHash64: return churn<Value64>(lane, lane.churn64, operations, thread);
       case Row::kLookUp:
-        for (; operations > 0; --operations) lane.sink += store_.get(thread, lane.churn64.any_live(lane.random));
+        for (; operations > 0; --operations)
+          lane.sink += store_.get(thread, lane.churn64.any_live(lane.random));
         return;
     }
   }
@@ -116,7 +117,9 @@ class Workload final : public System {
  private:
   struct alignas(kLineBytes) Lane {
     Lane(const SystemOptions& options, unsigned thread)
-        : random(options.seed + thread), churn8(options.hash_entries), churn64(options.hash_entries) {}
+        : random(options.seed + thread),
+          churn8(options.hash_entries),
+          churn64(options.hash_entries) {}
     Random random;
     KeyChurn churn8;
     KeyChurn churn64;
@@ -148,7 +151,8 @@ class Workload final : public System {
     std::uint64_t* const words = store_.words(thread);
     for (; operations > 0; --operations) {
       store_.atomically([&](auto& tx) {
-        for (unsigned i = 0; i < kStores; ++i) tx.store(words[lane.random.below(options_.array_words)], operations);
+        for (unsigned i = 0; i < kStores; ++i)
+          tx.store(words[lane.random.below(options_.array_words)], operations);
       });
     }
   }

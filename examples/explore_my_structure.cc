@@ -1,7 +1,7 @@
 // Does my own structure survive power cuts? Ten lines of scenario, and the explorer tries them all.
 //
-// The structure is a stack in a pool: nodes, linked from a root. First as it should be; then with the mistake of
-// doing in two transactions what must be one, to see that it would be noticed.
+// The structure is a stack in a pool: nodes, linked from a root. First as it should be; then with
+// the mistake of doing in two transactions what must be one, to see that it would be noticed.
 #include <cstdio>
 
 #include "sim/crash/explorer.h"
@@ -48,7 +48,8 @@ void for_each(Pool& pool, Visit visit) {
     const Stack* stack = pool.find_root<Stack>("stack");
     if (stack == nullptr) return;
     int bound = 100;  // whatever a cut left, the check must end
-    for (auto at = tx.load(stack->top); at && bound-- > 0; at = tx.load(tx.at(at)->below)) visit(tx, tx.at(at));
+    for (auto at = tx.load(stack->top); at && bound-- > 0; at = tx.load(tx.at(at)->below))
+      visit(tx, tx.at(at));
   });
 }
 
@@ -60,7 +61,9 @@ perdure::crash::Scenario scenario_of(const char* name, void (*push_one)(Pool&, s
   s.check = [](Pool& pool, std::uint64_t step) -> std::optional<std::string> {
     std::uint64_t expected = step;  // after step n: n, n-1, … 1 from the top
     bool right = true;
-    for_each(pool, [&](auto& tx, const Node* node) { right = tx.load(node->value) == expected-- && right; });
+    for_each(pool, [&](auto& tx, const Node* node) {
+      right = tx.load(node->value) == expected-- && right;
+    });
     if (right && expected == 0) return std::nullopt;
     return "the stack is not " + std::to_string(step) + " … 1";
   };
@@ -74,8 +77,8 @@ perdure::crash::Scenario scenario_of(const char* name, void (*push_one)(Pool&, s
 
 int main() {
   const auto good = perdure::crash::explore(scenario_of("stack", push));
-  std::printf("push in one transaction:  %lu crash images, %lu of cut recoveries, %zu violations\n", good.images,
-              good.nested_images, good.violations.size());
+  std::printf("push in one transaction:  %lu crash images, %lu of cut recoveries, %zu violations\n",
+              good.images, good.nested_images, good.violations.size());
 
   const auto bad = perdure::crash::explore(scenario_of("stack-with-a-gap", push_with_a_gap));
   std::printf("push in two transactions: %zu violations\n", bad.violations.size());

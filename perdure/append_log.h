@@ -1,6 +1,7 @@
-// Log: an application's own append-only log in a pool, on the same torn-bit ring that transactions use. One fence per
-// flush, no commit record. For journals, queues and event histories: data that is only ever added at one end and
-// dropped at the other. Not for data that is updated in place; that is what transactions are for.
+// Log: an application's own append-only log in a pool, on the same torn-bit ring that transactions
+// use. One fence per flush, no commit record. For journals, queues and event histories: data that
+// is only ever added at one end and dropped at the other. Not for data that is updated in place;
+// that is what transactions are for.
 //
 //   auto log = perdure::Log::open_or_create(pool, "events", 1 << 20).value();
 //   log.append(text.data(), text.size());
@@ -8,7 +9,8 @@
 //   log.for_each([](std::span<const std::byte> record) { … });
 //   log.truncate();
 //
-// Source: Mnemosyne (ASPLOS 2011) §4.4 and Table 3 (log_create, log_append, log_flush, log_truncate).
+// Source: Mnemosyne (ASPLOS 2011) §4.4 and Table 3 (log_create, log_append, log_flush,
+//         log_truncate).
 #pragma once
 
 #include <cstddef>
@@ -24,8 +26,8 @@ namespace perdure {
 
 class Log {
  public:
-  /// Opens the log `name` or creates it with room for about `bytes` of records. Torn remains of an append that was
-  /// never flushed are discarded.
+  /// Opens the log `name` or creates it with room for about `bytes` of records. Torn remains of an
+  /// append that was never flushed are discarded.
   /// Errors: kInvalid (size), kNoSpace, kTypeMismatch, kCorrupt, kPoisoned.
   static Result<Log> open_or_create(Pool& pool, std::string_view name, std::size_t bytes);
 

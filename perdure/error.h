@@ -1,6 +1,7 @@
-// Errors a caller can act on, as values (`Result<T>`) where opening and managing pools may fail for reasons
-// outside the program, and as one exception type (`Exception`) inside transactions, where throwing is what
-// rolls back. Every message names the file, the field, what was found, what was expected and the remedy.
+// Errors a caller can act on, as values (`Result<T>`) where opening and managing pools may fail for
+// reasons outside the program, and as one exception type (`Exception`) inside transactions, where
+// throwing is what rolls back. Every message names the file, the field, what was found, what was
+// expected and the remedy.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +14,7 @@
 namespace perdure {
 
 // One code per possible reaction of the caller.
-#define PERDURE_ERROR_CODES(X)                                                      \
+#define PERDURE_ERROR_CODES(X)                                                     \
   X(kIo, "io", "the operating system refused a read, write or sync")               \
   X(kNotFound, "not-found", "no such file, root or key")                           \
   X(kExists, "exists", "the file is already there; it is never overwritten")       \
@@ -38,8 +39,7 @@ enum class Code : std::uint8_t {
 constexpr std::string_view code_name(Code code) noexcept {
   switch (code) {
 #define PERDURE_CODE(name, text, meaning) \
-  case Code::name:                        \
-    return text;
+  case Code::name: return text;
     PERDURE_ERROR_CODES(PERDURE_CODE)
 #undef PERDURE_CODE
   }
@@ -51,7 +51,8 @@ struct Error {
   std::string message;
 };
 
-/// Thrown inside transactions and by `Result::value()`. A transaction that it leaves is rolled back.
+/// Thrown inside transactions and by `Result::value()`. A transaction that it leaves is rolled
+/// back.
 class Exception : public std::exception {
  public:
   explicit Exception(Error error) : error_(std::move(error)) {}
@@ -68,7 +69,8 @@ class Exception : public std::exception {
 template <class T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}      // NOLINT: implicit by design
+  Result(T value)
+      : state_(std::in_place_index<0>, std::move(value)) {}  // NOLINT: implicit by design
   Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}  // NOLINT
   bool ok() const noexcept { return state_.index() == 0; }
   explicit operator bool() const noexcept { return ok(); }

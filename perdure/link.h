@@ -1,5 +1,6 @@
-// link<T>: a persistent pointer. It holds a byte offset from the region base, so it means the same at every address
-// at which the pool is ever mapped, in every process, and in every copy of the struct that holds it.
+// link<T>: a persistent pointer. It holds a byte offset from the region base, so it means the same
+// at every address at which the pool is ever mapped, in every process, and in every copy of the
+// struct that holds it.
 #pragma once
 
 #include <cstdint>

@@ -4,10 +4,11 @@
 //   auto* counter = pool.root<std::uint64_t>("counter");
 //   pool.atomically([&](auto& tx) { tx.store(*counter, tx.load(*counter) + 1); });
 //
-// When the call returns, the update survives what the pool's domain promises (`pool.guarantee()`); when the process or
-// the machine dies before, nothing of it is there.
+// When the call returns, the update survives what the pool's domain promises (`pool.guarantee()`);
+// when the process or the machine dies before, nothing of it is there.
 //
-// Not for: sharing a pool between processes (a second opener is refused), or data larger than its capacity.
+// Not for: sharing a pool between processes (a second opener is refused), or data larger than its
+// capacity.
 #pragma once
 
 #include <memory>
@@ -26,7 +27,8 @@
 namespace perdure {
 
 struct PoolOptions {
-  /// Where durability begins. kAuto looks at the file; override it to use tmpfs as if it were persistent memory.
+  /// Where durability begins. kAuto looks at the file; override it to use tmpfs as if it were
+  /// persistent memory.
   DomainKind domain = DomainKind::kAuto;
   EngineKind engine = EngineKind::kMnemosyne;
   /// Count stores, flushes and fences (Pool::counts); costs some nanoseconds each.
@@ -37,10 +39,11 @@ struct PoolOptions {
   unsigned lock_bits = 20;
 
   // At creation only:
-  std::uint64_t capacity_bytes = std::uint64_t{64} << 30;  // address space; the file starts small and grows
-  std::uint64_t segment_bytes = std::uint64_t{1} << 20;    // unit of growth
-  std::uint64_t ring_bytes = std::uint64_t{256} << 10;     // each thread's log
-  std::uint32_t log_slots = 64;                            // threads at the same time
+  std::uint64_t capacity_bytes = std::uint64_t{64}
+                                 << 30;  // address space; the file starts small and grows
+  std::uint64_t segment_bytes = std::uint64_t{1} << 20;  // unit of growth
+  std::uint64_t ring_bytes = std::uint64_t{256} << 10;   // each thread's log
+  std::uint32_t log_slots = 64;                          // threads at the same time
   std::uint32_t root_entries = 128;
   unsigned mode = 0600;
 };
@@ -51,13 +54,16 @@ class Pool {
   /// Errors: kExists (never overwritten), kInvalid, kIo, kNoSpace.
   static Result<Pool> create(const std::string& path, const PoolOptions& options = {});
   /// Opens, validates and recovers.
-  /// Errors: kNotFound, kBusy (with the holder's pid), kForeign, kVersion, kTruncated, kCorrupt, kIo. Superblock, tables
-  /// and logs are judged before anything is written; heap and roots after the logs were replayed, as by any open.
+  /// Errors: kNotFound, kBusy (with the holder's pid), kForeign, kVersion, kTruncated, kCorrupt,
+  /// kIo. Superblock, tables and logs are judged before anything is written; heap and roots after
+  /// the logs were replayed, as by any open.
   static Result<Pool> open(const std::string& path, const PoolOptions& options = {});
   static Result<Pool> open_or_create(const std::string& path, const PoolOptions& options = {});
-  /// Opens a private copy: recovery, reads and even writes happen in memory only; the file stays as it is.
-  /// `findings`, when given, collects damage of heap and root table instead of refusing the pool.
-  static Result<Pool> inspect(const std::string& path, std::vector<std::string>* findings = nullptr);
+  /// Opens a private copy: recovery, reads and even writes happen in memory only; the file stays as
+  /// it is. `findings`, when given, collects damage of heap and root table instead of refusing the
+  /// pool.
+  static Result<Pool> inspect(const std::string& path,
+                              std::vector<std::string>* findings = nullptr);
   /// For tools and tests that bring their own region and engine.
   static Result<Pool> adopt(std::unique_ptr<Region> region, const PoolCore::EngineFactory& factory,
                             unsigned lock_bits = 20);
@@ -70,12 +76,14 @@ class Pool {
     core_ = std::move(other.core_);
     return *this;
   }
-  /// Closes: writes everything home, so that the next open has nothing to replay. No other thread may use the pool.
+  /// Closes: writes everything home, so that the next open has nothing to replay. No other thread
+  ///         may use the pool.
   ~Pool() = default;
 
   /// Runs `body(tx)` as one durable, isolated transaction and returns what it returns.
-  /// Effect:   all or nothing. A Conflict with another thread runs `body` again, so it must not have effects outside
-  ///           the pool. An exception that leaves `body` rolls back and is rethrown.
+  /// Effect:   all or nothing. A Conflict with another thread runs `body` again, so it must not
+  ///           have effects outside the pool. An exception that leaves `body` rolls back and is
+  ///           rethrown.
   /// Durable:  on return.   Cost: one fence, and none if nothing was written.
   /// Nesting:  flat; an inner call is part of the outer transaction.
   /// Errors:   throws Exception kNoSpace, kMisuse (rolled back) or kPoisoned (the storage failed).
@@ -84,20 +92,21 @@ class Pool {
   auto atomically(Body&& body) {
     return run(std::forward<Body>(body), false);
   }
-  /// The same for transactions that only read: no flush, no fence, no log. A store in it throws kMisuse.
+  /// The same for transactions that only read: no flush, no fence, no log. A store in it throws
+  /// kMisuse.
   template <class Body>
   auto read_only(Body&& body) {
     return run(std::forward<Body>(body), true);
   }
 
-  /// The root object `name`, created zeroed if it is not there. Its address holds until the pool is closed.
+  /// The root object `name`, created zeroed if it is not there. Its address holds until the pool is
+  /// closed.
   /// Errors: throws Exception kTypeMismatch, kNoSpace, kInvalid, kCorrupt.
   template <class T>
   T* root(std::string_view name) {
     require_persistable<T>();
-    return static_cast<T*>(atomically([&](Tx& tx) {
-      return core_->find_root(tx, name, type_id<T>(), sizeof(T), true)->object;
-    }));
+    return static_cast<T*>(atomically(
+        [&](Tx& tx) { return core_->find_root(tx, name, type_id<T>(), sizeof(T), true)->object; }));
   }
   /// The root object if it is there, else null.
   template <class T>

@@ -1,5 +1,5 @@
-// The transaction face: all that a container sees. A container is written once, as a template over `Tx`, and runs
-// under every engine, and as an ordinary volatile structure with PlainTx.
+// The transaction face: all that a container sees. A container is written once, as a template over
+// `Tx`, and runs under every engine, and as an ordinary volatile structure with PlainTx.
 #pragma once
 
 #include <concepts>
@@ -12,16 +12,18 @@
 
 namespace perdure {
 
-/// load(field) / store(field, value)   one field of an object in persistent memory, of 1, 2, 4 or 8 bytes
+/// load(field) / store(field, value)   one field of a persistent object, of 1, 2, 4 or 8 bytes
 /// read(to, from, bytes) / write(to, from, bytes)   any extent, from or to persistent memory
 /// at(link) / link_to(object)          between links and addresses
-/// allocate(bytes) / free(object)      take effect with the transaction; allocated memory has undefined contents
+/// allocate(bytes) / free(object)      take effect with the transaction; what memory holds at first
+///                                     is undefined
 ///
-/// Between two accesses other transactions may commit, but what one transaction reads is always one consistent state.
-/// Any access may end the current attempt by throwing `Conflict`; the transaction is then run again. Do not catch it.
+/// Between two accesses other transactions may commit, but what one transaction reads is always one
+/// consistent state. Any access may end the current attempt by throwing `Conflict`; the transaction
+/// is then run again. Do not catch it.
 template <class T>
-concept Transaction = requires(T tx, std::uint64_t& field, const std::uint64_t& source, void* to, const void* from,
-                               std::size_t bytes, link<std::uint64_t> to_word) {
+concept Transaction = requires(T tx, std::uint64_t& field, const std::uint64_t& source, void* to,
+                               const void* from, std::size_t bytes, link<std::uint64_t> to_word) {
   { tx.load(source) } -> std::same_as<std::uint64_t>;
   tx.store(field, std::uint64_t{});
   tx.read(to, from, bytes);
@@ -32,14 +34,16 @@ concept Transaction = requires(T tx, std::uint64_t& field, const std::uint64_t& 
   tx.free(to);
 };
 
-/// Thrown through user code to end an attempt that met another transaction. Not an error: it never leaves
-/// `atomically`. Deliberately not derived from std::exception.
+/// Thrown through user code to end an attempt that met another transaction. Not an error: it never
+/// leaves `atomically`. Deliberately not derived from std::exception.
 struct Conflict {};
 
 template <class T>
-concept Field = std::is_trivially_copyable_v<T> && (sizeof(T) == 1 || sizeof(T) == 2 || sizeof(T) == 4 || sizeof(T) == 8);
+concept Field = std::is_trivially_copyable_v<T> &&
+                (sizeof(T) == 1 || sizeof(T) == 2 || sizeof(T) == 4 || sizeof(T) == 8);
 
-/// The volatile baseline: a load is a load, memory comes from malloc, links hold addresses. No atomicity at all.
+/// The volatile baseline: a load is a load, memory comes from malloc, links hold addresses. No
+/// atomicity at all.
 class PlainTx {
  public:
   template <Field T>

@@ -1,4 +1,5 @@
-// A number for a type's name, the same in every run and compiler: what a root table entry remembers of its type.
+// A number for a type's name, the same in every run and compiler: what a root table entry remembers
+// of its type.
 #pragma once
 
 #include <cstdint>
@@ -24,9 +25,9 @@ constexpr std::string_view type_name() {
   return text.substr(begin, text.size() - 1 - begin);
 }
 
-/// Calls `emit(char)` with a spelling on which compilers agree: no spaces, one name for nameless namespaces, and
-/// integers by sign and bits ("long unsigned int" and "unsigned long" are u64). Types defined inside functions are
-/// the exception; give roots none of those.
+/// Calls `emit(char)` with a spelling on which compilers agree: no spaces, one name for nameless
+/// namespaces, and integers by sign and bits ("long unsigned int" and "unsigned long" are u64).
+/// Types defined inside functions are the exception; give roots none of those.
 template <class Emit>
 constexpr void spell_alike(std::string_view name, Emit emit) {
   const auto say = [&](std::string_view text) {
@@ -41,7 +42,9 @@ constexpr void spell_alike(std::string_view name, Emit emit) {
     return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
   };
   const auto skip_word = [&](std::string_view word) {
-    return (name.size() == word.size() || (name.size() > word.size() && !is_word(name[word.size()]))) && skip(word);
+    return (name.size() == word.size() ||
+            (name.size() > word.size() && !is_word(name[word.size()]))) &&
+           skip(word);
   };
   while (!name.empty()) {
     if (skip(" ")) continue;
@@ -98,8 +101,8 @@ constexpr void spell_alike(std::string_view name, Emit emit) {
   }
 }
 
-/// FNV-1a of the type's name, as compilers agree on it, and of its size. Not cryptographic: it catches mistakes, not
-/// malice.
+/// FNV-1a of the type's name, as compilers agree on it, and of its size. Not cryptographic: it
+/// catches mistakes, not malice.
 template <class T>
 constexpr std::uint64_t type_id() {
   std::uint64_t hash = 0xcbf29ce484222325u;

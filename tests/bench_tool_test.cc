@@ -1,11 +1,11 @@
 // `perdure bench --quick --json` runs, and prints what programs may rely on.
-#include <gtest/gtest.h>
-
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 namespace {
 
@@ -23,7 +23,8 @@ Output run_tool(const std::string& arguments) {
   if (pipe == nullptr) throw std::runtime_error("popen failed");
   Output output{};
   char buffer[4096];
-  for (std::size_t n; (n = std::fread(buffer, 1, sizeof(buffer), pipe)) > 0;) output.text.append(buffer, n);
+  for (std::size_t n; (n = std::fread(buffer, 1, sizeof(buffer), pipe)) > 0;)
+    output.text.append(buffer, n);
   output.status = ::pclose(pipe);
   return output;
 }

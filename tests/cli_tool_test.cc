@@ -69,8 +69,7 @@ class CliTest : public ToolTest {
   std::string pool_;
 };
 
-// ---- the command itself
-// ----------------------------------------------------------------------------------------
+// ---- the command itself -------------------------------------------------------------------------
 
 TEST_F(CliTest, HelpTeachesWithExamples) {
   const ToolRun help = run({"--help"});
@@ -100,8 +99,7 @@ TEST_F(CliTest, WrongUsageEndsWith2AndSaysWhatIsWrong) {
   }
 }
 
-// ---- pools
-// -----------------------------------------------------------------------------------------------------
+// ---- pools --------------------------------------------------------------------------------------
 
 TEST_F(CliTest, CreateMakesAPoolAndNeverOverwrites) {
   create();
@@ -238,8 +236,7 @@ TEST_F(CliTest, CheckFindsADamagedRootEntry) {
   EXPECT_NE(check.out.find("root table entry 0"), std::string::npos) << check.out;
 }
 
-// ---- files that cannot be opened
-// -------------------------------------------------------------------------------
+// ---- files that cannot be opened ----------------------------------------------------------------
 
 TEST_F(CliTest, AMissingFileIsNamed) {
   for (const std::vector<std::string>& arguments :
@@ -298,8 +295,7 @@ TEST_F(CliTest, ACorruptStateWordIsRefusedUnchanged) {
   expect_refused("byte 4096", 1);
 }
 
-// ---- the store
-// -------------------------------------------------------------------------------------------------
+// ---- the store ----------------------------------------------------------------------------------
 
 TEST_F(CliTest, PutGetDelCount) {
   EXPECT_EQ(run({"kv", "put", pool_, "moon", "a satellite"}).code, 0);
@@ -445,8 +441,7 @@ TEST_F(CliTest, ADamagedStoreEndsInAnErrorThatNamesTheFile) {
   }
 }
 
-// ---- the crash explorer
-// ----------------------------------------------------------------------------------------
+// ---- the crash explorer -------------------------------------------------------------------------
 
 TEST_F(CliTest, ExploreListsScenariosAndFindsThemSound) {
   const Json scenarios = json_of({"explore", "--list", "--json"})["scenarios"];
@@ -461,8 +456,7 @@ TEST_F(CliTest, ExploreListsScenariosAndFindsThemSound) {
   EXPECT_EQ(run({"explore"}).code, 2);
 }
 
-// ---- the demo
-// --------------------------------------------------------------------------------------------------
+// ---- the demo -----------------------------------------------------------------------------------
 
 TEST_F(CliTest, DemoSurvivesItsKills) {
   const ToolRun ran = run({"kv", "demo", pool_, "--records", "2000", "--kills", "3", "--json"});

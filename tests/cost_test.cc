@@ -1,10 +1,11 @@
-// Costs are claims too: what each kind of transaction asks of the persistence domain, counted, not timed. A fence more
-// on one of these paths is a regression that no functional test would notice.
-#include <gtest/gtest.h>
+// Costs are claims too: what each kind of transaction asks of the persistence domain, counted, not
+// timed. A fence more on one of these paths is a regression that no functional test would notice.
 #include <unistd.h>
 
 #include <filesystem>
 #include <string>
+
+#include <gtest/gtest.h>
 
 #include "perdure/pool.h"
 
@@ -22,10 +23,12 @@ class CostTest : public testing::Test {
  protected:
   static constexpr std::uint64_t kWords = 1 << 15;
 
-  // On memory, whatever the test's file lies on: the counts are those of the calls, not of the device.
+  // On memory, whatever the test's file lies on: the counts are those of the calls, not of the
+  // device.
   CostTest() : path_("/dev/shm/perdure-cost-" + std::to_string(::getpid())), pool_(make()) {
     list_ = pool_.root<link<Node>>("list");
-    words_ = static_cast<Word*>(pool_.atomically([](Tx& tx) { return tx.allocate(kWords * kWordBytes); }));
+    words_ = static_cast<Word*>(
+        pool_.atomically([](Tx& tx) { return tx.allocate(kWords * kWordBytes); }));
     // Warm: the thread has its log, and the size class its superblock.
     pool_.atomically([&](Tx& tx) { push(tx, 0); });
   }
@@ -108,8 +111,8 @@ TEST_F(CostTest, StoresCostOneFenceHoweverMany) {
   }
 }
 
-// A commit also writes back the home words of the one before it, so flushes are those of a transaction in a row of
-// equal ones.
+// A commit also writes back the home words of the one before it, so flushes are those of a
+// transaction in a row of equal ones.
 
 TEST_F(CostTest, OneStoreFitsALineOfLogAndItsHome) {
   cost_of_stores(1);
@@ -121,14 +124,16 @@ TEST_F(CostTest, OneStoreFitsALineOfLogAndItsHome) {
 }
 
 TEST_F(CostTest, NeighboursShareTheirWriteBack) {
-  Word* line = reinterpret_cast<Word*>(round_up(reinterpret_cast<std::uintptr_t>(words_), kLineBytes));
+  Word* line =
+      reinterpret_cast<Word*>(round_up(reinterpret_cast<std::uintptr_t>(words_), kLineBytes));
   const auto fill = [&](Tx& tx) {
     for (std::uint64_t i = 0; i < 8; ++i) tx.store(line[i], i);
   };
   cost(fill);
   const DomainCounts spent = cost(fill);
   EXPECT_EQ(spent.fences, 1u);
-  EXPECT_LE(spent.flushes, 4u) << "eleven log words lie on at most three lines, the eight home words on one";
+  EXPECT_LE(spent.flushes, 4u)
+      << "eleven log words lie on at most three lines, the eight home words on one";
 }
 
 TEST_F(CostTest, AllocateAndLinkCostsOneFence) {
@@ -153,7 +158,8 @@ TEST_F(CostTest, AllocateFreeAndStoresTogetherCostOneFence) {
 TEST_F(CostTest, EmptyingTheLogIsAmortised) {
   const DomainCounts before = pool_.counts();
   static constexpr std::uint64_t kTransactions = 100'000;  // several times the log's size
-  for (std::uint64_t i = 0; i < kTransactions; ++i) pool_.atomically([&](Tx& tx) { tx.store(word(i), i); });
+  for (std::uint64_t i = 0; i < kTransactions; ++i)
+    pool_.atomically([&](Tx& tx) { tx.store(word(i), i); });
   const std::uint64_t fences = (pool_.counts() - before).fences;
   EXPECT_GT(fences, kTransactions) << "the log was never full: the test proves nothing";
   EXPECT_LE(fences, kTransactions + kTransactions / 100);

@@ -1,6 +1,6 @@
-// `perdure explore` for people and programs. What it finds over all scenarios is a stage of its own: ./do crash.
+// `perdure explore` for people and programs. What it finds over all scenarios is a stage of its
+// own: ./do crash.
 #include <gtest/gtest.h>
-
 #include <nlohmann/json.hpp>
 
 #include "tests/tool_runner.h"
@@ -21,7 +21,8 @@ TEST_F(ExploreTest, ScenariosAreExploredOnMemoryAndFile) {
 
 TEST_F(ExploreTest, SameSeedSameImages) {
   const auto images = [&](const std::string& seed) {
-    return nlohmann::json::parse(run({"explore", "run", "--seed", seed, "--json"}).out)["images_of_cut_recoveries"];
+    return nlohmann::json::parse(
+        run({"explore", "run", "--seed", seed, "--json"}).out)["images_of_cut_recoveries"];
   };
   EXPECT_EQ(images("7"), images("7"));
 }

@@ -1,14 +1,14 @@
-// A pool as version 1 of the format wrote it, left by a killed process, must open for ever. The image is text, so that
-// a change of the format shows in its diff.
+// A pool as version 1 of the format wrote it, left by a killed process, must open for ever. The
+// image is text, so that a change of the format shows in its diff.
 //
-// After a deliberate change of the format: bump kFormatVersion, keep the old image and its test, and write a new one:
-//   PERDURE_WRITE_GOLDEN=tests/golden/v2.txt build/dev/tests/tests_golden_test
-#include <gtest/gtest.h>
-
+// After a deliberate change of the format: bump kFormatVersion, keep the old image and its test,
+//   and write a new one: PERDURE_WRITE_GOLDEN=tests/golden/v2.txt build/dev/tests/tests_golden_test
 #include <cinttypes>
 #include <cstdio>
 #include <fstream>
 #include <sstream>
+
+#include <gtest/gtest.h>
 
 #include "perdure/container/btree_map.h"
 #include "perdure/container/hash_map.h"
@@ -69,7 +69,8 @@ Image read_image(const std::string& path) {
     Offset offset = 0;
     char colon = 0;
     fields >> std::hex >> offset >> colon;
-    for (Offset at = offset; at < offset + kLineBytes; at += kWordBytes) fields >> std::hex >> image.word(at);
+    for (Offset at = offset; at < offset + kLineBytes; at += kWordBytes)
+      fields >> std::hex >> image.word(at);
     EXPECT_TRUE(fields) << line;
   }
   return image;
@@ -84,7 +85,8 @@ Image make_image() {
   auto* shelf = pool.root<Shelf>("shelf");
   pool.atomically([&](Tx& tx) {
     words->use_seed(tx, 42);
-    for (int i = 0; i < 100; ++i) words->put(tx, "word " + std::to_string(i), std::string(static_cast<std::size_t>(i), 'x'));
+    for (int i = 0; i < 100; ++i)
+      words->put(tx, "word " + std::to_string(i), std::string(static_cast<std::size_t>(i), 'x'));
     words->erase(tx, "word 50");
     for (std::uint64_t i = 0; i < 100; ++i) prices->put(tx, i * 7, static_cast<double>(i) / 4);
     for (std::uint64_t i = 0; i < 20; ++i) shelf->numbers.push_back(tx, i * i);
@@ -118,7 +120,8 @@ void expect_contents(Pool& pool) {
       ASSERT_EQ(found.has_value(), i != 50) << i;
       EXPECT_EQ(found.value_or(""), i == 50 ? "" : std::string(static_cast<std::size_t>(i), 'x'));
     }
-    for (std::uint64_t i = 0; i < 100; ++i) EXPECT_EQ(prices->get(tx, i * 7), static_cast<double>(i) / 4);
+    for (std::uint64_t i = 0; i < 100; ++i)
+      EXPECT_EQ(prices->get(tx, i * 7), static_cast<double>(i) / 4);
     EXPECT_EQ(shelf->numbers.size(tx), 20u);
     EXPECT_EQ(shelf->numbers.at(tx, 19), 19u * 19u);
     EXPECT_EQ(tx.load(shelf->bytes[3]), 0xab);
@@ -150,11 +153,13 @@ TEST(Golden, WhatThisReleaseWritesIsVersion1) {
   if (const char* path = std::getenv("PERDURE_WRITE_GOLDEN")) write_image(image, path);
   Image golden = read_image(kVersion1);
   // Only the identity differs, and the checksum over it.
-  for (const auto& [begin, bytes] : {std::pair{offsetof(Superblock, uuid), sizeof(Superblock::uuid)},
-                                     {offsetof(Superblock, crc), sizeof(Superblock::crc)}}) {
+  for (const auto& [begin, bytes] :
+       {std::pair{offsetof(Superblock, uuid), sizeof(Superblock::uuid)},
+        {offsetof(Superblock, crc), sizeof(Superblock::crc)}}) {
     std::memcpy(image.base() + begin, golden.base() + begin, bytes);
   }
-  for (Offset at = 0; at < image.bytes(); at += kWordBytes) ASSERT_EQ(image.word(at), golden.word(at)) << "byte " << at;
+  for (Offset at = 0; at < image.bytes(); at += kWordBytes)
+    ASSERT_EQ(image.word(at), golden.word(at)) << "byte " << at;
 }
 
 }  // namespace

@@ -1,11 +1,12 @@
-// Files from anywhere: every single damaged bit, every truncation, every version. Whatever is done to a pool, opening
-// and using it gives either the data or a clean error, and damage of the metadata is always noticed.
-#include <gtest/gtest.h>
-
+// Files from anywhere: every single damaged bit, every truncation, every version. Whatever is done
+// to a pool, opening and using it gives either the data or a clean error, and damage of the
+// metadata is always noticed.
 #include <fstream>
 #include <map>
 #include <random>
 #include <set>
+
+#include <gtest/gtest.h>
 
 #include "perdure/base/crc32c.h"
 #include "perdure/heap/layout.h"
@@ -56,7 +57,8 @@ struct HostileTest : ::testing::Test {
         scratch.word(at) ^= Word{1} << bit;
         const Outcome found = outcome();
         ++outcomes[found];
-        if (found == Outcome::kWrong) ADD_FAILURE() << "byte " << at << ", bit " << bit << " goes unnoticed";
+        if (found == Outcome::kWrong)
+          ADD_FAILURE() << "byte " << at << ", bit " << bit << " goes unnoticed";
         if (HasFailure()) return outcomes;
       }
     }
@@ -72,18 +74,23 @@ struct HostileTest : ::testing::Test {
     std::set<Offset> words;
     const std::uint64_t blocks = heap_layout::blocks_per_segment(super.geometry);
     const std::uint64_t segments =
-        (*unseal(specimen.word(kStateOffset), kSaltGrown) - super.heap_offset) / super.geometry.segment_bytes;
+        (*unseal(specimen.word(kStateOffset), kSaltGrown) - super.heap_offset) /
+        super.geometry.segment_bytes;
     for (std::uint64_t s = 0; s < segments; ++s) {
       const Offset table_word = super.segment_table_offset + s * kWordBytes;
       words.insert(table_word);
-      if (specimen.word(table_word) != heap_layout::segment_word(heap_layout::SegmentKind::kBlocks)) continue;
+      if (specimen.word(table_word) != heap_layout::segment_word(heap_layout::SegmentKind::kBlocks))
+        continue;
       const Offset base = super.heap_offset + s * super.geometry.segment_bytes;
       for (std::uint64_t b = 0; b < blocks; ++b) {
         const Offset class_word = base + b * kWordBytes;
         words.insert(class_word);
         const std::uint64_t payload = *unseal(specimen.word(class_word), kSaltBlock);
-        if (heap_layout::kind_of(payload) != static_cast<std::uint8_t>(heap_layout::BlockKind::kSmall)) continue;
-        const std::size_t objects = heap_layout::objects_in_block(heap_layout::argument_of(payload));
+        if (heap_layout::kind_of(payload) !=
+            static_cast<std::uint8_t>(heap_layout::BlockKind::kSmall))
+          continue;
+        const std::size_t objects =
+            heap_layout::objects_in_block(heap_layout::argument_of(payload));
         for (std::size_t w = 0; w * heap_layout::kBitsPerWord < objects; ++w) {
           words.insert(base + (blocks + b * heap_layout::kBitmapWords + w) * kWordBytes);
         }
@@ -111,7 +118,8 @@ TEST_F(HostileTest, EveryFlippedBitOfTheSuperblockIsRefused) {
 TEST_F(HostileTest, EveryFlippedBitOfSizesStampsAndLogHeadsIsRefused) {
   std::set<Offset> words = {kStateOffset + offsetof(StatePage, grown_bytes),
                             kStateOffset + offsetof(StatePage, retired_stamp)};
-  for (std::uint32_t slot = 0; slot < super.geometry.log_slots; ++slot) words.insert(super.head_offset + slot * kLineBytes);
+  for (std::uint32_t slot = 0; slot < super.geometry.log_slots; ++slot)
+    words.insert(super.head_offset + slot * kLineBytes);
   const auto outcomes = flip_every_bit(words);
   EXPECT_EQ(outcomes.at(Outcome::kRefused), static_cast<int>(words.size() * 64));
 }
@@ -119,10 +127,11 @@ TEST_F(HostileTest, EveryFlippedBitOfSizesStampsAndLogHeadsIsRefused) {
 TEST_F(HostileTest, EveryFlippedBitOfTheHeapsMetadataIsRefusedOrHealedByReplay) {
   const std::set<Offset> words = heap_metadata();
   auto outcomes = flip_every_bit(words);
-  EXPECT_EQ(outcomes[Outcome::kRefused] + outcomes[Outcome::kIntact], static_cast<int>(words.size() * 64));
+  EXPECT_EQ(outcomes[Outcome::kRefused] + outcomes[Outcome::kIntact],
+            static_cast<int>(words.size() * 64));
   EXPECT_LT(outcomes[Outcome::kIntact], 64) << "only bits that a logged transaction writes anyway";
-  std::printf("heap metadata: %zu words, %d flips refused, %d healed\n", words.size(), outcomes[Outcome::kRefused],
-              outcomes[Outcome::kIntact]);
+  std::printf("heap metadata: %zu words, %d flips refused, %d healed\n", words.size(),
+              outcomes[Outcome::kRefused], outcomes[Outcome::kIntact]);
 }
 
 TEST_F(HostileTest, EveryZeroedWordOfTheMetadataIsRefused) {
@@ -163,15 +172,17 @@ TEST_F(HostileTest, EveryFlippedBitOfTheLogIsRefusedOrLosesTheLastTransactionsOn
   auto outcomes = flip_every_bit(words);
   EXPECT_GT(outcomes[Outcome::kRefused], 8 * outcomes[Outcome::kOlder])
       << "only flips of torn bits and lengths look like the end of the log";
-  std::printf("log: %zu words, %d flips refused, %d look like a torn end, %d harmless\n", words.size(),
-              outcomes[Outcome::kRefused], outcomes[Outcome::kOlder], outcomes[Outcome::kIntact]);
+  std::printf("log: %zu words, %d flips refused, %d look like a torn end, %d harmless\n",
+              words.size(), outcomes[Outcome::kRefused], outcomes[Outcome::kOlder],
+              outcomes[Outcome::kIntact]);
 }
 
 TEST_F(HostileTest, EveryTruncationIsRefused) {
   const std::uint64_t grown = *unseal(specimen.word(kStateOffset), kSaltGrown);
   const auto opens = [&](std::uint64_t file_bytes) {
     testing::RoomyBacking backing;
-    auto region = Region::open_memory(scratch.base(), scratch.bytes(), file_bytes, DomainKind::kDram, backing);
+    auto region = Region::open_memory(scratch.base(), scratch.bytes(), file_bytes,
+                                      DomainKind::kDram, backing);
     EXPECT_TRUE(region.ok() || region.error().code == Code::kTruncated) << file_bytes;
     return region.ok();
   };
@@ -187,13 +198,14 @@ TEST_F(HostileTest, EveryTruncatedFileIsRefused) {
   const std::string path = dir / "pool";
   const std::uint64_t grown = *unseal(specimen.word(kStateOffset), kSaltGrown);
   const auto open_with = [&](std::uint64_t bytes) {
-    std::ofstream(path, std::ios::binary).write(reinterpret_cast<const char*>(specimen.base()),
-                                                static_cast<std::streamsize>(bytes));
+    std::ofstream(path, std::ios::binary)
+        .write(reinterpret_cast<const char*>(specimen.base()), static_cast<std::streamsize>(bytes));
     PoolOptions options;
     options.lock_bits = 6;
     return Pool::open(path, options);
   };
-  for (std::uint64_t size : {0u, 1u, 7u, 8u, 100u, 143u, 144u, 145u, 4095u, 4096u, 4104u, 8192u, 20000u, 40000u, 100000u}) {
+  for (std::uint64_t size : {0u, 1u, 7u, 8u, 100u, 143u, 144u, 145u, 4095u, 4096u, 4104u, 8192u,
+                             20000u, 40000u, 100000u}) {
     auto opened = open_with(size);
     ASSERT_FALSE(opened.ok()) << size;
     EXPECT_EQ(opened.error().code, size < 8 ? Code::kForeign : Code::kTruncated) << size;
@@ -238,7 +250,8 @@ TEST_F(HostileTest, RandomDamageIsNeverWorseThanAnError) {
   const std::uint64_t used = *unseal(specimen.word(kStateOffset), kSaltGrown);
   for (int round = 0; round < (testing::kSanitized ? 2000 : 20000); ++round) {
     for (std::uint64_t damage = 1 + random() % 4; damage > 0; --damage) {
-      const Offset at = random() % (random() % 2 == 0 ? super.heap_offset + 4096 : used) & ~Offset{7};
+      const Offset at =
+          random() % (random() % 2 == 0 ? super.heap_offset + 4096 : used) & ~Offset{7};
       switch (random() % 4) {
         case 0: scratch.word(at) = random(); break;
         case 1: scratch.word(at) = 0; break;
@@ -248,8 +261,9 @@ TEST_F(HostileTest, RandomDamageIsNeverWorseThanAnError) {
     }
     ++outcomes[outcome()];
   }
-  std::printf("random damage: %d intact, %d older, %d refused, %d user data changed\n", outcomes[Outcome::kIntact],
-              outcomes[Outcome::kOlder], outcomes[Outcome::kRefused], outcomes[Outcome::kWrong]);
+  std::printf("random damage: %d intact, %d older, %d refused, %d user data changed\n",
+              outcomes[Outcome::kIntact], outcomes[Outcome::kOlder], outcomes[Outcome::kRefused],
+              outcomes[Outcome::kWrong]);
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Pools in memory, which can be copied at any moment: a copy of an open pool is what a killed process leaves behind.
+// Pools in memory, which can be copied at any moment: a copy of an open pool is what a killed
+// process leaves behind.
 #pragma once
 
 #include <cstdlib>
@@ -11,8 +12,10 @@
 
 namespace perdure::testing {
 
-/// The smallest geometry in which everything still happens: growth, log wrap, spilled records, several segments.
-inline constexpr Geometry kSmallGeometry = {std::uint64_t{1} << 20, std::uint64_t{128} << 10, kPageBytes, 2, 4};
+/// The smallest geometry in which everything still happens: growth, log wrap, spilled records,
+/// several segments.
+inline constexpr Geometry kSmallGeometry = {std::uint64_t{1} << 20, std::uint64_t{128} << 10,
+                                            kPageBytes, 2, 4};
 
 /// Storage that always has room.
 class RoomyBacking final : public Backing {
@@ -25,10 +28,14 @@ class RoomyBacking final : public Backing {
 class Image {
  public:
   explicit Image(std::uint64_t bytes)
-      : bytes_(bytes), base_(static_cast<std::byte*>(std::aligned_alloc(kPageBytes, round_up(bytes, kPageBytes)))) {
+      : bytes_(bytes),
+        base_(
+            static_cast<std::byte*>(std::aligned_alloc(kPageBytes, round_up(bytes, kPageBytes)))) {
     std::memset(base_.get(), 0, round_up(bytes, kPageBytes));
   }
-  Image(const Image& other) : Image(other.bytes_) { std::memcpy(base_.get(), other.base_.get(), bytes_); }
+  Image(const Image& other) : Image(other.bytes_) {
+    std::memcpy(base_.get(), other.base_.get(), bytes_);
+  }
   Image& operator=(const Image& other) {
     std::memcpy(base_.get(), other.base_.get(), bytes_);
     return *this;
@@ -62,7 +69,8 @@ class Image {
     if (!opened) return opened.error();
     return Pool::adopt(
         std::move(opened).value(),
-        [engine](const EngineParts& parts) { return make_engine(engine, parts, Dram{}); }, lock_bits);
+        [engine](const EngineParts& parts) { return make_engine(engine, parts, Dram{}); },
+        lock_bits);
   }
 
  private:

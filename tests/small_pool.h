@@ -1,11 +1,13 @@
-// What the tests stand on: pools in memory (tests/image.h), and a directory for files that goes away by itself.
+// What the tests stand on: pools in memory (tests/image.h), and a directory for files that goes
+// away by itself.
 #pragma once
 
-#include <gtest/gtest.h>
 #include <stdlib.h>
 
 #include <filesystem>
 #include <string>
+
+#include <gtest/gtest.h>
 
 #include "tests/image.h"
 
@@ -27,7 +29,8 @@ inline constexpr bool kSanitized = false;
 class TempDir {
  public:
   TempDir() : path_(::testing::TempDir() + "perdure-XXXXXX") {
-    if (::mkdtemp(path_.data()) == nullptr) throw Exception(Code::kIo, path_ + ": no temporary directory");
+    if (::mkdtemp(path_.data()) == nullptr)
+      throw Exception(Code::kIo, path_ + ": no temporary directory");
   }
   ~TempDir() { std::filesystem::remove_all(path_); }
   TempDir(const TempDir&) = delete;

@@ -1,5 +1,6 @@
-// A small pool with some of everything in it, and un-truncated records in its log; where its words stand; and a walk
-// that uses whatever a damaged copy of it still offers. What the hostile-file tests and the fuzzers work on.
+// A small pool with some of everything in it, and un-truncated records in its log; where its words
+// stand; and a walk that uses whatever a damaged copy of it still offers. What the hostile-file
+// tests and the fuzzers work on.
 #pragma once
 
 #include <array>
@@ -28,7 +29,8 @@ inline Image make_specimen() {
   std::vector<void*> objects;
   pool->atomically([&](Tx& tx) {
     objects.clear();
-    for (const std::size_t bytes : {16u, 16u, 64u, 64u, 100u, 1000u, 2048u, 4096u, 20000u, 130000u}) {
+    for (const std::size_t bytes :
+         {16u, 16u, 64u, 64u, 100u, 1000u, 2048u, 4096u, 20000u, 130000u}) {
       objects.push_back(tx.allocate(bytes));
       tx.store(*static_cast<std::uint64_t*>(objects.back()), tx.load(*list));
       tx.store(*list, tx.link_to(objects.back()).offset);
@@ -46,8 +48,8 @@ inline Image make_specimen() {
   return Image(image);  // before the pool is closed, which would empty the logs
 }
 
-/// Uses all that a pool offers; throws perdure::Exception where the pool refuses. Returns the number that all of
-/// "even" hold, or nothing when the root is not there or they differ.
+/// Uses all that a pool offers; throws perdure::Exception where the pool refuses. Returns the
+/// number that all of "even" hold, or nothing when the root is not there or they differ.
 inline std::optional<std::uint64_t> walk(Pool& pool) {
   std::uint64_t objects = 0;
   pool.core().heap().for_each_object([&](Offset offset, std::uint64_t bytes) {
@@ -67,7 +69,8 @@ inline std::optional<std::uint64_t> walk(Pool& pool) {
   }
   pool.read_only([&](Tx& tx) {
     for (const RootEntry& entry : pool.core().roots(tx)) {
-      const std::string_view name(entry.name.data(), ::strnlen(entry.name.data(), entry.name.size()));
+      const std::string_view name(entry.name.data(),
+                                  ::strnlen(entry.name.data(), entry.name.size()));
       if (const auto root = pool.core().find_root(tx, name, 0, 0, false)) {
         std::vector<std::byte> bytes(std::min<std::uint64_t>(entry.bytes, 4096));
         tx.read(bytes.data(), root->object, bytes.size());

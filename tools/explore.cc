@@ -143,7 +143,9 @@ void add_explore_command(CLI::App& app) {
   command->add_flag("--no-canaries", options->no_canaries, "With --all: only the scenarios")
       ->excludes(canaries);
   command->add_option("--seed", options->seed, "Of the samples")->capture_default_str();
-  command->add_option("--depth", options->depth, "Cuts in a row: 2 cuts recoveries, 3 the recoveries from that")
+  command
+      ->add_option("--depth", options->depth,
+                   "Cuts in a row: 2 cuts recoveries, 3 the recoveries from that")
       ->capture_default_str()
       ->check(CLI::Range(1, 4));
   command->add_option("--threads", options->threads, "Scenarios at the same time")

@@ -43,8 +43,7 @@ struct Options {
   }();
 };
 
-// ---- the worker
-// ------------------------------------------------------------------------------------------------
+// ---- the worker ---------------------------------------------------------------------------------
 
 /// Tags below kMaxTortureThreads acknowledge a transaction of that thread.
 enum Tag : std::uint8_t { kOpening = 100, kReplayed = 101 };
@@ -90,8 +89,7 @@ void work(const Options& options) {
   for (std::thread& thread : threads) thread.join();
 }
 
-// ---- the verifier
-// ----------------------------------------------------------------------------------------------
+// ---- the verifier -------------------------------------------------------------------------------
 
 /// What the pool must hold after `committed[t]` transactions of each thread t.
 class Model {

@@ -46,8 +46,7 @@ double nanoseconds_since(Clock::time_point start) {
   return std::chrono::duration<double, std::nano>(Clock::now() - start).count();
 }
 
-// ---- the worker
-// ------------------------------------------------------------------------------------------------
+// ---- the worker ---------------------------------------------------------------------------------
 
 enum Tag : std::uint8_t { kAcknowledged, kTransactions, kFlushes, kFences, kBytes, kElapsedNs };
 
@@ -95,8 +94,7 @@ void work(const Options& options) {
   tools::send_to_parent({kElapsedNs, elapsed});
 }
 
-// ---- the parent
-// ------------------------------------------------------------------------------------------------
+// ---- the parent ---------------------------------------------------------------------------------
 
 class Demo {
  public:

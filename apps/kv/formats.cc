@@ -12,26 +12,16 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// ---- tsv
-// -------------------------------------------------------------------------------------------------------
+// ---- tsv ----------------------------------------------------------------------------------------
 
 void append_escaped(std::string& out, std::string_view raw) {
   for (const char c : raw) {
     switch (c) {
-      case '\t':
-        out += "\\t";
-        break;
-      case '\n':
-        out += "\\n";
-        break;
-      case '\\':
-        out += "\\\\";
-        break;
-      case '\0':
-        out += "\\0";
-        break;
-      default:
-        out += c;
+      case '\t': out += "\\t"; break;
+      case '\n': out += "\\n"; break;
+      case '\\': out += "\\\\"; break;
+      case '\0': out += "\\0"; break;
+      default: out += c;
     }
   }
 }
@@ -45,27 +35,17 @@ bool append_unescaped(std::string& out, std::string_view text) {
     }
     if (++i == text.size()) return false;
     switch (text[i]) {
-      case 't':
-        out += '\t';
-        break;
-      case 'n':
-        out += '\n';
-        break;
-      case '\\':
-        out += '\\';
-        break;
-      case '0':
-        out += '\0';
-        break;
-      default:
-        return false;
+      case 't': out += '\t'; break;
+      case 'n': out += '\n'; break;
+      case '\\': out += '\\'; break;
+      case '0': out += '\0'; break;
+      default: return false;
     }
   }
   return true;
 }
 
-// ---- jsonl
-// -----------------------------------------------------------------------------------------------------
+// ---- jsonl --------------------------------------------------------------------------------------
 
 constexpr std::string_view kBase64 =
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";

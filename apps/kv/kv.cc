@@ -35,8 +35,7 @@ struct Options {
   PoolOptions pool;
 };
 
-// ---- opening
-// ---------------------------------------------------------------------------------------------------
+// ---- opening ------------------------------------------------------------------------------------
 
 Pool open_to_write(const Options& options) {
   return (options.must_exist ? Pool::open(options.file, options.pool)
@@ -102,8 +101,7 @@ void write_out(std::string_view text) {
     throw Exception(Code::kIo, "standard output: cannot be written");
 }
 
-// ---- the commands
-// ----------------------------------------------------------------------------------------------
+// ---- the commands -------------------------------------------------------------------------------
 
 void put(const Options& options) {
   Pool pool = open_to_write(options);
@@ -256,8 +254,7 @@ void load(const Options& options) {
                options.json);
 }
 
-// ---- the command line
-// ------------------------------------------------------------------------------------------
+// ---- the command line ---------------------------------------------------------------------------
 
 constexpr const char* kKeyHelp = "The key; - takes all of standard input as it is";
 

@@ -10,7 +10,8 @@ namespace {
 
 constexpr std::uint16_t kSaltRecord = 0x4c52;
 
-/// The root object. The head has a line of its own: it is written by truncate(), the rest never again.
+/// The root object. The head has a line of its own: it is written by truncate(), the rest never
+/// again.
 struct LogRoot {
   std::uint64_t ring_offset;
   std::uint64_t ring_words;
@@ -26,7 +27,8 @@ constexpr std::uint16_t kSaltLog = 0x4c4f;
 std::size_t payload_words(std::size_t bytes) { return 1 + (bytes + kWordBytes - 1) / kWordBytes; }
 
 /// Reads the next record's payload after its length word; false at the end.
-bool read_record(TornbitLog::Reader& reader, std::vector<Word>& payload, std::uint64_t& bytes, bool& corrupt) {
+bool read_record(TornbitLog::Reader& reader, std::vector<Word>& payload, std::uint64_t& bytes,
+                 bool& corrupt) {
   Word length = 0;
   payload.clear();
   if (!reader.next(length)) return false;
@@ -46,22 +48,26 @@ bool read_record(TornbitLog::Reader& reader, std::vector<Word>& payload, std::ui
 }  // namespace
 
 Result<Log> Log::open_or_create(Pool& pool, std::string_view name, std::size_t bytes) try {
-  if (bytes < kPageBytes) return Error{Code::kInvalid, "log '" + std::string(name) + "': must have at least 4096 bytes"};
+  if (bytes < kPageBytes)
+    return Error{Code::kInvalid, "log '" + std::string(name) + "': must have at least 4096 bytes"};
   auto* root = pool.root<LogRoot>(name);
   Engine& engine = pool.core().engine();
   Region& region = pool.core().region();
   const std::uint64_t words = bytes / kWordBytes;
   pool.atomically([&](Tx& tx) {
     if (tx.load(root->ring_offset) != 0) return;
-    // The ring is written past the transaction, so nothing that recovery replays may still write there: allocate,
-    // empty the logs, zero, and only then let the transaction publish it. A cut before that leaves free space.
+    // The ring is written past the transaction, so nothing that recovery replays may still write
+    // there: allocate, empty the logs, zero, and only then let the transaction publish it. A cut
+    // before that leaves free space.
     auto* ring = static_cast<Word*>(tx.allocate(words * kWordBytes));
     tx.outdate(tx.link_to(ring).offset, words * kWordBytes);
     engine.truncate();
     const std::vector<Word> zeroes(words);
     engine.write_through(ring, zeroes.data(), words, Site::kUserFlush);
-    // Orders: the zeroed ring before the root that names it. Without it old bytes could read as records.
-    if (!engine.fence(Site::kUserFence)) throw Exception(Code::kPoisoned, "a sync failed while a log was created");
+    // Orders: the zeroed ring before the root that names it. Without it old bytes could read as
+    //         records.
+    if (!engine.fence(Site::kUserFence))
+      throw Exception(Code::kPoisoned, "a sync failed while a log was created");
     const std::uint64_t offset = tx.link_to(ring).offset;
     tx.store(root->ring_offset, offset);
     tx.store(root->ring_words, words);
@@ -79,9 +85,11 @@ Result<Log> Log::open_or_create(Pool& pool, std::string_view name, std::size_t b
   if (!head || found.check != seal((found.ring_offset ^ found.ring_words) & kMax48, kSaltLog) ||
       found.ring_words == 0 || found.ring_words > region.grown_bytes() / kWordBytes ||
       !is_aligned(found.ring_offset, kWordBytes) ||
-      !inside(found.ring_offset, found.ring_words * kWordBytes, region.superblock().heap_offset, region.grown_bytes()))
+      !inside(found.ring_offset, found.ring_words * kWordBytes, region.superblock().heap_offset,
+              region.grown_bytes()))
     return Error{Code::kCorrupt, where + "fails its check; restore the pool from a backup"};
-  Log log(pool, TornbitLog({region.word(found.ring_offset), found.ring_words, &root->head}, *head, *head));
+  Log log(pool, TornbitLog({region.word(found.ring_offset), found.ring_words, &root->head}, *head,
+                           *head));
   if (auto recovered = log.recover(); !recovered)
     return Error{recovered.error().code, where + recovered.error().message};
   return log;
@@ -103,8 +111,10 @@ Result<void> Log::recover() {
   } else {
     log_.continue_at(end);
   }
-  // Orders: the records and the cleared remains behind them before the next append, which is built on both.
-  if (!engine_->fence(Site::kEraseFence)) return Error{Code::kPoisoned, "could not be synced; reopen the pool"};
+  // Orders: the records and the cleared remains behind them before the next append, which is built
+  //         on both.
+  if (!engine_->fence(Site::kEraseFence))
+    return Error{Code::kPoisoned, "could not be synced; reopen the pool"};
   return {};
 }
 
@@ -143,7 +153,8 @@ void Log::for_each(const std::function<void(std::span<const std::byte>)>& visit)
 }
 
 void Log::fail() const {
-  throw Exception(Code::kPoisoned, "a write or sync to the storage failed; fix the device and reopen the pool");
+  throw Exception(Code::kPoisoned,
+                  "a write or sync to the storage failed; fix the device and reopen the pool");
 }
 
 }  // namespace perdure

@@ -1,10 +1,11 @@
 #include "perdure/append_log.h"
 
-#include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <filesystem>
 #include <string>
+
+#include <gtest/gtest.h>
 
 namespace perdure {
 namespace {
@@ -21,7 +22,8 @@ class AppendLogTest : public testing::Test {
  protected:
   ~AppendLogTest() override { std::filesystem::remove(path_); }
   Pool pool() { return Pool::open_or_create(path_).value(); }
-  std::string path_ = testing::TempDir() + "append_log_test." + std::to_string(::getpid()) + ".pool";
+  std::string path_ =
+      testing::TempDir() + "append_log_test." + std::to_string(::getpid()) + ".pool";
 };
 
 TEST_F(AppendLogTest, RecordsOfAnyLengthSurviveReopening) {

@@ -17,32 +17,39 @@ void Pool::StorageDelete::operator()(Storage* storage) const { delete storage; }
 namespace {
 
 Geometry geometry_of(const PoolOptions& options) {
-  return {options.capacity_bytes, options.segment_bytes, options.ring_bytes, options.log_slots, options.root_entries};
+  return {options.capacity_bytes, options.segment_bytes, options.ring_bytes, options.log_slots,
+          options.root_entries};
 }
 
 Result<void> check_options(const std::string& path, const PoolOptions& options) {
   if (options.latency && options.domain != DomainKind::kAdr)
-    return Error{Code::kInvalid, path + ": latency can be emulated on the adr domain only; open with domain adr"};
+    return Error{Code::kInvalid,
+                 path + ": latency can be emulated on the adr domain only; open with domain adr"};
   if (options.lock_bits < 1 || options.lock_bits > 30)
-    return Error{Code::kInvalid, path + ": lock_bits is " + std::to_string(options.lock_bits) + ", must be from 1 to 30"};
+    return Error{Code::kInvalid, path + ": lock_bits is " + std::to_string(options.lock_bits) +
+                                     ", must be from 1 to 30"};
   return {};
 }
 
 /// Stamps the engine for `domain` as it is, or counted.
 template <Domain D>
-std::unique_ptr<Engine> stamp(const PoolOptions& options, const EngineParts& parts, DomainCounters* counters, D domain) {
+std::unique_ptr<Engine> stamp(const PoolOptions& options, const EngineParts& parts,
+                              DomainCounters* counters, D domain) {
   if (counters == nullptr) return make_engine(options.engine, parts, std::move(domain));
   return make_engine(options.engine, parts, Counted<D>(*counters, std::move(domain)));
 }
 
 template <class WriteBack>
-std::unique_ptr<Engine> stamp_adr(const PoolOptions& options, const EngineParts& parts, DomainCounters* counters) {
+std::unique_ptr<Engine> stamp_adr(const PoolOptions& options, const EngineParts& parts,
+                                  DomainCounters* counters) {
   if (options.latency)
-    return stamp(options, parts, counters, Latency<Adr<WriteBack>>(*options.latency, Adr<WriteBack>{}));
+    return stamp(options, parts, counters,
+                 Latency<Adr<WriteBack>>(*options.latency, Adr<WriteBack>{}));
   return stamp(options, parts, counters, Adr<WriteBack>{});
 }
 
-std::unique_ptr<Engine> stamp_memory(const PoolOptions& options, const EngineParts& parts, DomainCounters* counters) {
+std::unique_ptr<Engine> stamp_memory(const PoolOptions& options, const EngineParts& parts,
+                                     DomainCounters* counters) {
   switch (parts.region->domain()) {
     case DomainKind::kEadr: return stamp(options, parts, counters, Eadr{});
     case DomainKind::kDram: return stamp(options, parts, counters, Dram{});
@@ -77,7 +84,8 @@ Result<Pool> Pool::open(const std::string& path, const PoolOptions& options) {
       std::move(region).value(),
       [&](const EngineParts& parts) {
         if (sync)
-          return stamp(options, parts, pool.counters_.get(), Sync<FileDevice>(pool.storage_->group));
+          return stamp(options, parts, pool.counters_.get(),
+                       Sync<FileDevice>(pool.storage_->group));
         return stamp_memory(options, parts, pool.counters_.get());
       },
       options.lock_bits);
@@ -101,13 +109,15 @@ Result<Pool> Pool::inspect(const std::string& path, std::vector<std::string>* fi
   Pool pool;
   auto core = PoolCore::open(
       std::move(region).value(),
-      [](const EngineParts& parts) { return make_engine(EngineKind::kMnemosyne, parts, Dram{}); }, 16, findings);
+      [](const EngineParts& parts) { return make_engine(EngineKind::kMnemosyne, parts, Dram{}); },
+      16, findings);
   if (!core) return core.error();
   pool.core_ = std::move(core).value();
   return pool;
 }
 
-Result<Pool> Pool::adopt(std::unique_ptr<Region> region, const PoolCore::EngineFactory& factory, unsigned lock_bits) {
+Result<Pool> Pool::adopt(std::unique_ptr<Region> region, const PoolCore::EngineFactory& factory,
+                         unsigned lock_bits) {
   Pool pool;
   auto core = PoolCore::open(std::move(region), factory, lock_bits);
   if (!core) return core.error();

@@ -14,7 +14,8 @@ namespace {
 
 std::atomic<std::uint64_t> fork_count{0};
 
-/// Counts forks in the child, so that a pool opened by the parent knows that it is no longer at home.
+/// Counts forks in the child, so that a pool opened by the parent knows that it is no longer at
+/// home.
 std::uint64_t watch_forks() {
   static const int registered = ::pthread_atfork(nullptr, nullptr, [] { ++fork_count; });
   (void)registered;
@@ -23,7 +24,8 @@ std::uint64_t watch_forks() {
 
 std::uint64_t nanoseconds_since(std::chrono::steady_clock::time_point start) {
   return static_cast<std::uint64_t>(
-      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start).count());
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start)
+          .count());
 }
 
 }  // namespace
@@ -60,8 +62,9 @@ PoolCore::PoolCore(std::unique_ptr<Region> region, unsigned lock_bits)
   id_ = next_id.fetch_add(1, std::memory_order_relaxed);
 }
 
-Result<std::unique_ptr<PoolCore>> PoolCore::open(std::unique_ptr<Region> region, const EngineFactory& factory,
-                                                 unsigned lock_bits, std::vector<std::string>* findings) {
+Result<std::unique_ptr<PoolCore>> PoolCore::open(std::unique_ptr<Region> region,
+                                                 const EngineFactory& factory, unsigned lock_bits,
+                                                 std::vector<std::string>* findings) {
   std::unique_ptr<PoolCore> core(new PoolCore(std::move(region), lock_bits));
   core->logs_ = std::make_unique<LogArea>(*core->region_);
   if (auto opened = core->logs_->open(); !opened) return opened.error();
@@ -69,13 +72,18 @@ Result<std::unique_ptr<PoolCore>> PoolCore::open(std::unique_ptr<Region> region,
   core->heap_ = std::make_unique<Heap>(
       *core->region_,
       Heap::Services{
-          [self](std::span<const MaskedWrite> writes) { self->engine_->publish(writes, self->context().slot); },
+          [self](std::span<const MaskedWrite> writes) {
+            self->engine_->publish(writes, self->context().slot);
+          },
           [self](Offset begin, std::uint64_t bytes) { self->context().tx.outdate(begin, bytes); },
           [self](std::uint64_t segments) {
-            return self->engine_->grow(segments, heap_layout::segment_word(heap_layout::SegmentKind::kFree));
+            return self->engine_->grow(segments,
+                                       heap_layout::segment_word(heap_layout::SegmentKind::kFree));
           }});
-  core->world_ = {core->region_->base(), core->region_.get(), &core->locks_, &core->clock_, core->heap_.get()};
-  core->engine_ = factory({core->region_.get(), &core->clock_, core->heap_.get(), core->logs_.get()});
+  core->world_ = {core->region_->base(), core->region_.get(), &core->locks_, &core->clock_,
+                  core->heap_.get()};
+  core->engine_ =
+      factory({core->region_.get(), &core->clock_, core->heap_.get(), core->logs_.get()});
 
   const auto start = std::chrono::steady_clock::now();
   auto recovered = core->engine_->recover();
@@ -106,11 +114,14 @@ PoolCore::~PoolCore() {
 PoolCore::Context& PoolCore::context() {
   thread_local ThreadEntries mine;
   if (fork_generation_ != fork_count.load(std::memory_order_relaxed)) [[unlikely]]
-    throw Exception(Code::kMisuse, region_->path() + ": opened before fork(); the child must open the pool itself");
+    throw Exception(
+        Code::kMisuse,
+        region_->path() + ": opened before fork(); the child must open the pool itself");
   for (const ThreadEntries::Entry& entry : mine.entries) {
     if (entry.pool == id_) return *entry.context;
   }
-  std::erase_if(mine.entries, [](const ThreadEntries::Entry& entry) { return entry.hub.expired(); });
+  std::erase_if(mine.entries,
+                [](const ThreadEntries::Entry& entry) { return entry.hub.expired(); });
   Context& context = attach();
   mine.entries.push_back({id_, hub_, &context});
   return context;
@@ -125,7 +136,8 @@ PoolCore::Context& PoolCore::attach() {
   }
   const std::size_t slot = hub_->contexts.size();
   if (slot == logs_->slot_count())
-    throw Exception(Code::kMisuse, region_->path() + ": more threads at the same time than the pool has logs (" +
+    throw Exception(Code::kMisuse, region_->path() +
+                                       ": more threads at the same time than the pool has logs (" +
                                        std::to_string(slot) + "); create it with more log_slots");
   auto context = std::make_unique<Context>(world_, slot);
   hub_->contexts.push_back(std::move(context));
@@ -133,7 +145,8 @@ PoolCore::Context& PoolCore::attach() {
 }
 
 void PoolCore::begin(Context& context, bool read_only) {
-  // After a few untracked attempts a reader remembers what it read, so that its snapshot can follow the writers.
+  // After a few untracked attempts a reader remembers what it read, so that its snapshot can follow
+  // the writers.
   const bool tracked = !read_only || context.attempts > 2;
   context.tx.begin(read_only, tracked);
 }
@@ -169,7 +182,9 @@ void PoolCore::retry_later(Context& context) {
 
 namespace {
 
-std::uint64_t check_of_entry(const RootEntry& entry) { return crc32c(&entry, offsetof(RootEntry, check)); }
+std::uint64_t check_of_entry(const RootEntry& entry) {
+  return crc32c(&entry, offsetof(RootEntry, check));
+}
 
 RootEntry* root_table(const TxWorld& world) {
   return reinterpret_cast<RootEntry*>(world.base + world.region->superblock().root_offset);
@@ -184,7 +199,8 @@ RootEntry read_entry(Tx& tx, const TxWorld& world, std::uint32_t index) {
 /// An entry with the name filled in. Errors: throws Exception kInvalid.
 RootEntry entry_named(std::string_view name) {
   if (name.empty() || name.size() > kRootNameBytes || name.find('\0') != std::string_view::npos)
-    throw Exception(Code::kInvalid, "root name '" + std::string(name) + "': must have 1 to 32 bytes, none of them zero");
+    throw Exception(Code::kInvalid, "root name '" + std::string(name) +
+                                        "': must have 1 to 32 bytes, none of them zero");
   RootEntry wanted{};
   std::copy(name.begin(), name.end(), wanted.name.begin());
   return wanted;
@@ -195,15 +211,19 @@ bool is_vacant(const RootEntry& entry) {
   return std::memcmp(&entry, &vacant, sizeof(entry)) == 0;
 }
 
-bool is_whole(const RootEntry& entry) { return entry.name[0] != '\0' && entry.check == check_of_entry(entry); }
-
-Error damaged_entry(const Region& region, std::uint32_t index, const std::string& how) {
-  return {Code::kCorrupt, region.path() + ": root table entry " + std::to_string(index) + " (byte " +
-                              std::to_string(region.superblock().root_offset + index * sizeof(RootEntry)) + ") " + how +
-                              "; restore the pool from a backup"};
+bool is_whole(const RootEntry& entry) {
+  return entry.name[0] != '\0' && entry.check == check_of_entry(entry);
 }
 
-/// Whether the entry is in use. Errors: throws Exception kCorrupt for one that is neither free nor whole.
+Error damaged_entry(const Region& region, std::uint32_t index, const std::string& how) {
+  return {Code::kCorrupt,
+          region.path() + ": root table entry " + std::to_string(index) + " (byte " +
+              std::to_string(region.superblock().root_offset + index * sizeof(RootEntry)) + ") " +
+              how + "; restore the pool from a backup"};
+}
+
+/// Whether the entry is in use. Errors: throws Exception kCorrupt for one that is neither free nor
+/// whole.
 bool in_use(const RootEntry& entry, std::uint32_t index, const Region& region) {
   if (is_vacant(entry)) return false;
   if (is_whole(entry)) return true;
@@ -220,8 +240,8 @@ Result<void> PoolCore::check_roots(std::vector<std::string>* findings) const {
     if (!is_whole(entry)) {
       how = "fails its check";
     } else if (!heap_->holds(entry.object, entry.bytes)) {
-      how = "names " + std::to_string(entry.bytes) + " bytes at offset " + std::to_string(entry.object) +
-            ", where the heap has no such object";
+      how = "names " + std::to_string(entry.bytes) + " bytes at offset " +
+            std::to_string(entry.object) + ", where the heap has no such object";
     }
     if (how.empty()) continue;
     Error error = damaged_entry(*region_, i, how);
@@ -244,15 +264,17 @@ std::optional<PoolCore::Root> PoolCore::find_root(Tx& tx, std::string_view name,
     if (entry.name != wanted.name) continue;
     const std::string where = region_->path() + ": root '" + std::string(name) + "'";
     if (type != 0 && (entry.type != type || entry.bytes != bytes))
-      throw Exception(Code::kTypeMismatch, where + " was created as another type (" + std::to_string(entry.bytes) +
-                                               " bytes), not as one of " + std::to_string(bytes) +
-                                               " bytes; open it as the type it has, or use another name");
+      throw Exception(Code::kTypeMismatch,
+                      where + " was created as another type (" + std::to_string(entry.bytes) +
+                          " bytes), not as one of " + std::to_string(bytes) +
+                          " bytes; open it as the type it has, or use another name");
     return Root{world_.base + entry.object, false};
   }
   if (!create) return std::nullopt;
   if (!vacant)
-    throw Exception(Code::kNoSpace, region_->path() + ": all " + std::to_string(region_->geometry().root_entries) +
-                                        " root entries are taken; create the pool with more root_entries");
+    throw Exception(Code::kNoSpace,
+                    region_->path() + ": all " + std::to_string(region_->geometry().root_entries) +
+                        " root entries are taken; create the pool with more root_entries");
   auto* object = static_cast<std::byte*>(tx.allocate(bytes));
   const std::vector<std::byte> zeroes(bytes);
   tx.write(object, zeroes.data(), bytes);

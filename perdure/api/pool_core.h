@@ -25,20 +25,23 @@ class PoolCore {
     unsigned attempts = 0;
   };
 
-  /// Recovers and opens. `findings`, when given, collects damage of heap and root table instead of refusing the pool.
-  static Result<std::unique_ptr<PoolCore>> open(std::unique_ptr<Region> region, const EngineFactory& factory,
-                                                unsigned lock_bits, std::vector<std::string>* findings = nullptr);
+  /// Recovers and opens. `findings`, when given, collects damage of heap and root table instead of
+  /// refusing the pool.
+  static Result<std::unique_ptr<PoolCore>> open(std::unique_ptr<Region> region,
+                                                const EngineFactory& factory, unsigned lock_bits,
+                                                std::vector<std::string>* findings = nullptr);
   ~PoolCore();
   PoolCore(const PoolCore&) = delete;
   PoolCore& operator=(const PoolCore&) = delete;
 
-  /// The calling thread's context; made on first use. Errors: throws Exception kMisuse after fork or with more
-  /// threads than the pool has logs.
+  /// The calling thread's context; made on first use. Errors: throws Exception kMisuse after fork
+  /// or with more threads than the pool has logs.
   Context& context();
   void begin(Context& context, bool read_only);
   /// Commits what the context's transaction did. Throws Conflict or Exception (see Engine::commit).
   void commit(Context& context);
-  /// After a Conflict: undoes, then waits a little, longer each time, so that one of the rivals gets through.
+  /// After a Conflict: undoes, then waits a little, longer each time, so that one of the rivals
+  /// gets through.
   void retry_later(Context& context);
 
   Region& region() { return *region_; }
@@ -55,8 +58,10 @@ class PoolCore {
   };
   /// Finds a root or, with `bytes`, makes it, zeroed. Runs inside the caller's transaction.
   /// Errors: throws Exception kTypeMismatch, kNoSpace (table full), kInvalid (name), kCorrupt.
-  std::optional<Root> find_root(Tx& tx, std::string_view name, std::uint64_t type, std::uint64_t bytes, bool create);
-  /// Removes a root's name (its object must have been freed by the caller). False when there is none.
+  std::optional<Root> find_root(Tx& tx, std::string_view name, std::uint64_t type,
+                                std::uint64_t bytes, bool create);
+  /// Removes a root's name (its object must have been freed by the caller). False when there is
+  /// none.
   bool remove_root(Tx& tx, std::string_view name);
   /// The entries that are in use and whole.
   std::vector<RootEntry> roots(Tx& tx);
@@ -66,7 +71,8 @@ class PoolCore {
   struct ThreadEntries;
   explicit PoolCore(std::unique_ptr<Region> region, unsigned lock_bits);
   Context& attach();
-  /// Every root in use must name an object of the heap. Errors: kCorrupt, unless `findings` collects it.
+  /// Every root in use must name an object of the heap. Errors: kCorrupt, unless `findings`
+  /// collects it.
   Result<void> check_roots(std::vector<std::string>* findings) const;
 
   std::unique_ptr<Region> region_;

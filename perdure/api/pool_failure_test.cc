@@ -1,12 +1,12 @@
-// Storage that fails: whatever call fails, in whatever way, the pool stops, and what it had acknowledged is there when
-// it is opened again. The device behaves as the kernel does after a failed sync: the data is dropped, and later calls
-// succeed as if nothing had happened.
-#include <gtest/gtest.h>
-
+// Storage that fails: whatever call fails, in whatever way, the pool stops, and what it had
+// acknowledged is there when it is opened again. The device behaves as the kernel does after a
+// failed sync: the data is dropped, and later calls succeed as if nothing had happened.
 #include <array>
 #include <cstring>
 #include <optional>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "perdure/domain/sync.h"
 #include "tests/small_pool.h"
@@ -43,10 +43,13 @@ class FailingDevice {
     std::memcpy(disk_->durable.base() + offset, from, arrives);
     return false;
   }
-  bool write_durable(Offset offset, const void* data, std::size_t bytes) { return write(offset, data, bytes) && sync(); }
+  bool write_durable(Offset offset, const void* data, std::size_t bytes) {
+    return write(offset, data, bytes) && sync();
+  }
   bool sync() {
     const bool failing = fails();
-    const std::size_t arrives = failing ? arriving(disk_->cache.size() * kSectorBytes) / kSectorBytes : disk_->cache.size();
+    const std::size_t arrives =
+        failing ? arriving(disk_->cache.size() * kSectorBytes) / kSectorBytes : disk_->cache.size();
     for (std::size_t i = 0; i < arrives; ++i) {
       const auto& [offset, bytes] = disk_->cache[i];
       std::memcpy(disk_->durable.base() + offset, bytes.data(), bytes.size());
@@ -77,7 +80,8 @@ struct Pair {
 /// A pool on a disk: the memory is the private mapping of a file.
 class PoolOnDisk {
  public:
-  explicit PoolOnDisk(Disk& disk) : memory_(disk.durable), group_(FailingDevice(disk), memory_.base()) {
+  explicit PoolOnDisk(Disk& disk)
+      : memory_(disk.durable), group_(FailingDevice(disk), memory_.base()) {
     opened_.emplace(Pool::adopt(
         memory_.region(DomainKind::kSync).value(),
         [this](const EngineParts& parts) {
@@ -96,7 +100,8 @@ class PoolOnDisk {
 
 constexpr std::uint64_t kSteps = 60;
 
-/// Step `i`: small transactions, now and then one that spills, one that makes the pool grow, one that empties the logs.
+/// Step `i`: small transactions, now and then one that spills, one that makes the pool grow, one
+/// that empties the logs.
 void step(Pool& pool, Pair* pair, std::uint64_t i) {
   pool.atomically([&](Tx& tx) {
     for (auto& word : pair->first) tx.store(word, i);
@@ -111,11 +116,13 @@ void step(Pool& pool, Pair* pair, std::uint64_t i) {
 
 TEST(PoolFailure, WhicheverCallFailsNothingAcknowledgedIsLostAndNothingMoreIsAccepted) {
   const Image fresh = [] {
-    Image image = Image::formatted({std::uint64_t{1} << 20, std::uint64_t{128} << 10, kPageBytes, 2, 4});
+    Image image =
+        Image::formatted({std::uint64_t{1} << 20, std::uint64_t{128} << 10, kPageBytes, 2, 4});
     image.pool().value().root<Pair>("pair");
     return image;
   }();
-  for (const Failure how : {Failure::kNothingArrives, Failure::kHalfArrives, Failure::kAllArrives}) {
+  for (const Failure how :
+       {Failure::kNothingArrives, Failure::kHalfArrives, Failure::kAllArrives}) {
     std::uint64_t fails_at = 1;
     for (bool failed = true; failed; ++fails_at) {
       SCOPED_TRACE("call " + std::to_string(fails_at));
@@ -146,8 +153,10 @@ TEST(PoolFailure, WhicheverCallFailsNothingAcknowledgedIsLostAndNothingMoreIsAcc
               ASSERT_EQ(code_thrown_by([&] { step(pool, pair, 1000000); }), "poisoned");
               ASSERT_EQ(code_thrown_by([&] { pool.checkpoint(); }), "poisoned");
             }
-            const std::uint64_t seen = pool.read_only([&](Tx& tx) { return tx.load(pair->first[0]); });
-            ASSERT_TRUE(seen == acknowledged || seen == attempted) << "readers still see a committed state";
+            const std::uint64_t seen =
+                pool.read_only([&](Tx& tx) { return tx.load(pair->first[0]); });
+            ASSERT_TRUE(seen == acknowledged || seen == attempted)
+                << "readers still see a committed state";
           }
         }
       }
@@ -164,7 +173,9 @@ TEST(PoolFailure, WhicheverCallFailsNothingAcknowledgedIsLostAndNothingMoreIsAcc
       for (const std::uint64_t word : pair->first) ASSERT_EQ(word, found);
       for (const std::uint64_t word : pair->second) ASSERT_EQ(word, found);
       for (const std::uint64_t word : pair->large) ASSERT_EQ(word, pair->large[0]);
-      ASSERT_EQ(code_thrown_by([&] { step(after.pool(), after.pool().root<Pair>("pair"), found + 1); }), "nothing");
+      ASSERT_EQ(
+          code_thrown_by([&] { step(after.pool(), after.pool().root<Pair>("pair"), found + 1); }),
+          "nothing");
     }
     EXPECT_GT(fails_at, kSteps) << "every call of the run failed once";
   }
@@ -181,7 +192,8 @@ TEST(PoolFailure, WhatAFailedPoolStillHadToWriteNeverReachesTheNext) {
     domain.flush(failing.durable.base(), 8, Site::kUserFlush);
     failing.fails_at = failing.calls + 1;
     EXPECT_FALSE(domain.fence(Site::kUserFence));
-    domain.flush(failing.durable.base() + failing.durable.bytes() - kPageBytes, 8, Site::kUserFlush);
+    domain.flush(failing.durable.base() + failing.durable.bytes() - kPageBytes, 8,
+                 Site::kUserFlush);
     EXPECT_FALSE(domain.fence(Site::kUserFence));
   }
   group.emplace(FailingDevice(healthy), healthy.durable.base());  // at the same address

@@ -1,6 +1,5 @@
 #include "perdure/pool.h"
 
-#include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -10,6 +9,8 @@
 #include <optional>
 #include <thread>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "tests/small_pool.h"
 
@@ -65,18 +66,19 @@ class PoolOnFile : public ::testing::TestWithParam<DomainKind> {
   std::string path_ = dir_ / "pool";
 };
 INSTANTIATE_TEST_SUITE_P(Domains, PoolOnFile,
-                         ::testing::Values(DomainKind::kAuto, DomainKind::kAdr, DomainKind::kEadr, DomainKind::kSync,
-                                           DomainKind::kDram),
+                         ::testing::Values(DomainKind::kAuto, DomainKind::kAdr, DomainKind::kEadr,
+                                           DomainKind::kSync, DomainKind::kDram),
                          [](const auto& of) { return std::string(domain_name(of.param)); });
 
-// ---- life of a pool ----------------------------------------------------------------------------------------------
+// ---- life of a pool -----------------------------------------------------------------------------
 
 TEST_P(PoolOnFile, DataIsThereAfterReopening) {
   {
     Pool pool = Pool::create(path_, options()).value();
     auto* counter = pool.root<Counter>("counter");
     EXPECT_EQ(counter->value, 0u) << "a new root is zeroed";
-    for (int i = 0; i < 1000; ++i) pool.atomically([&](Tx& tx) { tx.store(counter->value, tx.load(counter->value) + 1); });
+    for (int i = 0; i < 1000; ++i)
+      pool.atomically([&](Tx& tx) { tx.store(counter->value, tx.load(counter->value) + 1); });
   }
   for (int opening = 0; opening < 3; ++opening) {
     Pool pool = Pool::open(path_, options()).value();
@@ -91,7 +93,8 @@ TEST_P(PoolOnFile, WhatAChildCommittedBeforeItDiedIsThere) {
   const int status = in_child([&] {
     Pool pool = Pool::open(path_, options()).value();
     auto* counter = pool.root<Counter>("counter");
-    for (int i = 0; i < 500; ++i) pool.atomically([&](Tx& tx) { tx.store(counter->value, tx.load(counter->value) + 1); });
+    for (int i = 0; i < 500; ++i)
+      pool.atomically([&](Tx& tx) { tx.store(counter->value, tx.load(counter->value) + 1); });
     ::_exit(0);  // without closing
     return 1;
   });
@@ -164,7 +167,7 @@ TEST_P(PoolOnFile, TwoPoolsAreOpenAtTheSameTime) {
   EXPECT_EQ(b->value, 2u);
 }
 
-// ---- files and errors --------------------------------------------------------------------------------------------
+// ---- files and errors ---------------------------------------------------------------------------
 
 TEST(PoolFile, CreateNeverOverwrites) {
   TempDir dir;
@@ -179,8 +182,10 @@ TEST(PoolFile, OpenOrCreateDoesEither) {
   const std::string path = dir / "pool";
   EXPECT_EQ(Pool::open(path, small_options()).error().code, Code::kNotFound);
   Pool::open_or_create(path, small_options()).value().root<Counter>("counter");
-  EXPECT_NE(Pool::open_or_create(path, small_options()).value().find_root<Counter>("counter"), nullptr);
-  std::ofstream(dir / "foreign") << "precious, and longer than a superblock: " << std::string(200, 'x');
+  EXPECT_NE(Pool::open_or_create(path, small_options()).value().find_root<Counter>("counter"),
+            nullptr);
+  std::ofstream(dir / "foreign") << "precious, and longer than a superblock: "
+                                 << std::string(200, 'x');
   EXPECT_EQ(Pool::open_or_create(dir / "foreign", small_options()).error().code, Code::kForeign);
 }
 
@@ -190,7 +195,8 @@ TEST(PoolFile, BadOptionsAreRefusedAsErrors) {
     PoolOptions options = small_options();
     change(options);
     auto created = Pool::create(dir / "pool", options);
-    const std::string code = created.ok() ? "created" : std::string(code_name(created.error().code));
+    const std::string code =
+        created.ok() ? "created" : std::string(code_name(created.error().code));
     EXPECT_EQ(std::filesystem::exists(dir / "pool"), false) << code;
     std::filesystem::remove(dir / "pool");
     return code;
@@ -249,12 +255,13 @@ TEST(PoolFile, InspectingChangesNothing) {
     inspected.atomically([&](Tx& tx) { tx.store(const_cast<Counter*>(counter)->value, 7); });
     EXPECT_EQ(counter->value, 7u);
     EXPECT_TRUE(Pool::inspect(path).ok()) << "two may look at the same time";
-    EXPECT_EQ(Pool::open(path, small_options()).error().code, Code::kBusy) << "but nobody writes meanwhile";
+    EXPECT_EQ(Pool::open(path, small_options()).error().code, Code::kBusy)
+        << "but nobody writes meanwhile";
   }
   EXPECT_EQ(file_contents(path), before);
 }
 
-// ---- roots -------------------------------------------------------------------------------------------------------
+// ---- roots --------------------------------------------------------------------------------------
 
 struct Roots : ::testing::Test {
   Image image = Image::formatted();
@@ -312,7 +319,8 @@ TEST_F(Roots, CreationIsPartOfTheCallersTransaction) {
 }
 
 TEST_F(Roots, OneNameIsCreatedOnceByManyThreads) {
-  Image image_of_many = Image::formatted({std::uint64_t{4} << 20, std::uint64_t{128} << 10, 4096, 8, 16});
+  Image image_of_many =
+      Image::formatted({std::uint64_t{4} << 20, std::uint64_t{128} << 10, 4096, 8, 16});
   Pool many = image_of_many.pool().value();
   for (int round = 0; round < 10; ++round) {
     const std::string name = "root" + std::to_string(round);
@@ -325,10 +333,11 @@ TEST_F(Roots, OneNameIsCreatedOnceByManyThreads) {
   EXPECT_EQ(many.core().heap().usage().objects, 10u);
 }
 
-// ---- engines and counts ------------------------------------------------------------------------------------------
+// ---- engines and counts -------------------------------------------------------------------------
 
 TEST(PoolEngines, TheYardsticksRunTheSamePrograms) {
-  for (const EngineKind engine : {EngineKind::kMnemosyne, EngineKind::kNonatomic, EngineKind::kVolatile}) {
+  for (const EngineKind engine :
+       {EngineKind::kMnemosyne, EngineKind::kNonatomic, EngineKind::kVolatile}) {
     SCOPED_TRACE(engine_name(engine));
     Image image = Image::formatted({std::uint64_t{4} << 20, std::uint64_t{128} << 10, 4096, 8, 16});
     Pool pool = image.pool(engine).value();
@@ -376,14 +385,16 @@ TEST(PoolEngines, CountsAreZeroUnlessAskedFor) {
   EXPECT_LE(cost.flushes, 2u);
 }
 
-// ---- threads and processes ---------------------------------------------------------------------------------------
+// ---- threads and processes ----------------------------------------------------------------------
 
 TEST(PoolThreads, AThreadThatEndsHandsItsLogOver) {
   Image image = Image::formatted();  // two logs
   Pool pool = image.pool().value();
   auto* counter = pool.root<Counter>("counter");
   for (int i = 0; i < 50; ++i) {
-    std::thread([&] { pool.atomically([&](Tx& tx) { tx.store(counter->value, tx.load(counter->value) + 1); }); }).join();
+    std::thread([&] {
+      pool.atomically([&](Tx& tx) { tx.store(counter->value, tx.load(counter->value) + 1); });
+    }).join();
   }
   EXPECT_EQ(counter->value, 50u);
   Image killed = image;
@@ -444,13 +455,16 @@ TEST_P(PoolOnFile, AForkedChildIsRefusedAndTheParentGoesOn) {
     if (code_thrown_by([&] { pool.atomically([](Tx&) {}); }) != "misuse") return 1;
     if (code_thrown_by([&] { pool.read_only([](Tx&) {}); }) != "misuse") return 2;
     if (Pool::open(path_, options()).error().code != Code::kBusy) return 3;
-    { Pool gone = std::move(pool); }  // closing in the child must not touch the parent's pool
+    {
+      Pool gone = std::move(pool);
+    }  // closing in the child must not touch the parent's pool
     return 0;
   });
   EXPECT_EQ(status, 0);
   pool.atomically([&](Tx& tx) { tx.store(counter->value, 2); });
   EXPECT_EQ(counter->value, 2u);
-  EXPECT_EQ(Pool::open(path_, options()).error().code, Code::kBusy) << "the child's exit did not unlock it";
+  EXPECT_EQ(Pool::open(path_, options()).error().code, Code::kBusy)
+      << "the child's exit did not unlock it";
 }
 
 TEST_P(PoolOnFile, AChildThatLivesOnDoesNotKeepAClosedPoolBusy) {

@@ -1,13 +1,15 @@
-// PERDURE_CHECK: always on. It guards media and API misuse where going on would write more, and stops the process.
+// PERDURE_CHECK: always on. It guards media and API misuse where going on would write more, and
+// stops the process.
 #pragma once
 
 #include <cstdio>
 #include <cstdlib>
 
-#define PERDURE_CHECK(condition, why)                                                                     \
-  do {                                                                                                    \
-    if (!(condition)) [[unlikely]] {                                                                      \
-      std::fprintf(stderr, "perdure: %s:%d: check failed: %s: %s\n", __FILE__, __LINE__, #condition, why); \
-      std::abort();                                                                                       \
-    }                                                                                                     \
+#define PERDURE_CHECK(condition, why)                                                    \
+  do {                                                                                   \
+    if (!(condition)) [[unlikely]] {                                                     \
+      std::fprintf(stderr, "perdure: %s:%d: check failed: %s: %s\n", __FILE__, __LINE__, \
+                   #condition, why);                                                     \
+      std::abort();                                                                      \
+    }                                                                                    \
   } while (false)

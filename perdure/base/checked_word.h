@@ -1,5 +1,6 @@
-// A 48-bit number with a 16-bit check in one word: updated by a single atomic store, and a zeroed, flipped or
-// foreign word is seen for what it is. Positions, stamps and sizes on media are kept this way.
+// A 48-bit number with a 16-bit check in one word: updated by a single atomic store, and a zeroed,
+// flipped or foreign word is seen for what it is. Positions, stamps and sizes on media are kept
+// this way.
 #pragma once
 
 #include <optional>
@@ -10,8 +11,9 @@ namespace perdure {
 
 inline constexpr std::uint64_t kMax48 = (std::uint64_t{1} << 48) - 1;
 
-/// CRC-16/CCITT of a 48-bit payload, starting from `salt`: finds every one or two flipped bits of the word, and in the
-/// payload alone every burst of up to 16 bits. `salt` ties the word to its field, so that a word copied from another field fails.
+/// CRC-16/CCITT of a 48-bit payload, starting from `salt`: finds every one or two flipped bits of
+/// the word, and in the payload alone every burst of up to 16 bits. `salt` ties the word to its
+/// field, so that a word copied from another field fails.
 constexpr std::uint16_t check_of(std::uint64_t payload, std::uint16_t salt) {
   std::uint32_t crc = salt;
   for (int shift = 40; shift >= 0; shift -= 8) {

@@ -1,9 +1,9 @@
 #include "perdure/base/checked_word.h"
 
-#include <gtest/gtest.h>
-
 #include <random>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 namespace perdure {
 namespace {
@@ -11,8 +11,8 @@ namespace {
 const std::vector<std::uint16_t> kSalts = {0x4752, 0x5254, 0x4844, 0x5347, 0x0001, 0xffff};
 
 std::vector<std::uint64_t> payloads() {
-  std::vector<std::uint64_t> values = {0, 1, 2, 0xffff, kMax48, kMax48 - 1, std::uint64_t{1} << 47, 0x555555555555,
-                                       0xaaaaaaaaaaaa};
+  std::vector<std::uint64_t> values = {
+      0, 1, 2, 0xffff, kMax48, kMax48 - 1, std::uint64_t{1} << 47, 0x555555555555, 0xaaaaaaaaaaaa};
   std::mt19937_64 random(3);
   for (int i = 0; i < 40; ++i) values.push_back(random() & kMax48);
   return values;
@@ -20,7 +20,8 @@ std::vector<std::uint64_t> payloads() {
 
 TEST(CheckedWord, GivesBackWhatWasSealed) {
   for (const std::uint16_t salt : kSalts) {
-    for (const std::uint64_t payload : payloads()) EXPECT_EQ(unseal(seal(payload, salt), salt), payload);
+    for (const std::uint64_t payload : payloads())
+      EXPECT_EQ(unseal(seal(payload, salt), salt), payload);
   }
 }
 
@@ -62,7 +63,8 @@ TEST(CheckedWord, AWordOfAnotherFieldIsDetected) {
   for (const std::uint16_t mine : kSalts) {
     for (const std::uint16_t other : kSalts) {
       if (mine == other) continue;
-      for (const std::uint64_t payload : payloads()) EXPECT_FALSE(unseal(seal(payload, other), mine));
+      for (const std::uint64_t payload : payloads())
+        EXPECT_FALSE(unseal(seal(payload, other), mine));
     }
   }
 }

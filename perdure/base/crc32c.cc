@@ -25,8 +25,8 @@ std::uint32_t crc_portable(const unsigned char* data, std::size_t bytes, std::ui
 }
 
 #if defined(__x86_64__)
-__attribute__((target("sse4.2"))) std::uint32_t crc_sse42(const unsigned char* data, std::size_t bytes,
-                                                          std::uint32_t crc) {
+__attribute__((target("sse4.2"))) std::uint32_t crc_sse42(const unsigned char* data,
+                                                          std::size_t bytes, std::uint32_t crc) {
   std::uint64_t wide = crc;
   for (; bytes >= 8; bytes -= 8, data += 8) {
     std::uint64_t word;

@@ -1,7 +1,5 @@
 #include "perdure/base/crc32c.h"
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -11,8 +9,10 @@
 #include <string_view>
 #include <vector>
 
-// The portable path is out of reach on a CPU with SSE4.2, so the source is compiled a second time, under a name of
-// its own, to compare the two.
+#include <gtest/gtest.h>
+
+// The portable path is out of reach on a CPU with SSE4.2, so the source is compiled a second time,
+// under a name of its own, to compare the two.
 namespace twin {
 #include "perdure/base/crc32c.cc"  // NOLINT
 }
@@ -20,7 +20,8 @@ namespace twin {
 namespace perdure {
 namespace {
 
-std::uint32_t portable(const std::vector<unsigned char>& data, std::size_t from, std::size_t bytes, std::uint32_t seed) {
+std::uint32_t portable(const std::vector<unsigned char>& data, std::size_t from, std::size_t bytes,
+                       std::uint32_t seed) {
   return ~twin::perdure::crc_portable(data.data() + from, bytes, ~seed);
 }
 
@@ -45,7 +46,8 @@ TEST(Crc32c, HardwareAndPortableAgreeAtEveryLengthAndAlignment) {
   for (std::size_t from = 0; from < 16; ++from) {
     for (std::size_t bytes = 0; from + bytes <= 300; ++bytes) {
       const auto seed = static_cast<std::uint32_t>(random());
-      ASSERT_EQ(crc32c(data.data() + from, bytes, seed), portable(data, from, bytes, seed)) << from << " " << bytes;
+      ASSERT_EQ(crc32c(data.data() + from, bytes, seed), portable(data, from, bytes, seed))
+          << from << " " << bytes;
     }
   }
 }
@@ -54,11 +56,13 @@ TEST(Crc32c, SeedContinuesAnEarlierPiece) {
   const std::string_view text = "the quick brown fox jumps over the lazy dog";
   for (std::size_t cut = 0; cut <= text.size(); ++cut) {
     const std::uint32_t first = crc32c(text.data(), cut);
-    EXPECT_EQ(crc32c(text.data() + cut, text.size() - cut, first), crc32c(text.data(), text.size()));
+    EXPECT_EQ(crc32c(text.data() + cut, text.size() - cut, first),
+              crc32c(text.data(), text.size()));
   }
 }
 
-// The syndrome of an odd number of flipped bits has odd weight (x + 1 divides the polynomial), so its halves differ.
+// The syndrome of an odd number of flipped bits has odd weight (x + 1 divides the polynomial), so
+// its halves differ.
 TEST(Crc16, FindsEveryOddNumberOfFlippedBits) {
   std::mt19937_64 random(2);
   for (const std::size_t words : {1, 2, 3, 7, 64, 500}) {
@@ -67,7 +71,8 @@ TEST(Crc16, FindsEveryOddNumberOfFlippedBits) {
     const std::uint16_t before = crc16(data.data(), words * 8, 17);
     for (std::size_t bit = 0; bit < words * 64; ++bit) {
       data[bit / 64] ^= std::uint64_t{1} << (bit % 64);
-      ASSERT_NE(crc16(data.data(), words * 8, 17), before) << "bit " << bit << " of " << words << " words";
+      ASSERT_NE(crc16(data.data(), words * 8, 17), before)
+          << "bit " << bit << " of " << words << " words";
       data[bit / 64] ^= std::uint64_t{1} << (bit % 64);
     }
     for (int round = 0; round < 10000; ++round) {
@@ -77,7 +82,8 @@ TEST(Crc16, FindsEveryOddNumberOfFlippedBits) {
         const std::size_t bit = random() % (words * 64);
         damaged[bit / 64] ^= std::uint64_t{1} << (bit % 64);
       }
-      for (std::size_t i = 0; i < words; ++i) weight += static_cast<std::size_t>(std::popcount(damaged[i] ^ data[i]));
+      for (std::size_t i = 0; i < words; ++i)
+        weight += static_cast<std::size_t>(std::popcount(damaged[i] ^ data[i]));
       ASSERT_EQ(weight % 2, 1u);
       ASSERT_NE(crc16(damaged.data(), words * 8, 17), before);
     }

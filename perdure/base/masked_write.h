@@ -5,8 +5,8 @@
 
 namespace perdure {
 
-/// "In the word at `offset`, the bits of `mask` become those of `value`." On media and in memory its address is a
-/// byte offset from the region base, a multiple of 8.
+/// "In the word at `offset`, the bits of `mask` become those of `value`." On media and in memory
+/// its address is a byte offset from the region base, a multiple of 8.
 struct MaskedWrite {
   Offset offset;
   Word value;

@@ -1,5 +1,5 @@
-// OffsetSet: the objects that one transaction allocates or frees, in order, with membership that stays cheap when a
-// transaction frees a hundred thousand of them.
+// OffsetSet: the objects that one transaction allocates or frees, in order, with membership that
+// stays cheap when a transaction frees a hundred thousand of them.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,8 @@ class OffsetSet {
  public:
   bool empty() const { return items_.empty(); }
   bool contains(Offset offset) const {
-    if (items_.size() <= kLinear) return std::find(items_.begin(), items_.end(), offset) != items_.end();
+    if (items_.size() <= kLinear)
+      return std::find(items_.begin(), items_.end(), offset) != items_.end();
     return index_.contains(offset);
   }
   void add(Offset offset) {

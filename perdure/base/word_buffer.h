@@ -1,4 +1,5 @@
-// WordBuffer: words that are about to be written in full, in memory that is kept from one use to the next.
+// WordBuffer: words that are about to be written in full, in memory that is kept from one use to
+//             the next.
 #pragma once
 
 #include <memory>
@@ -7,7 +8,8 @@
 
 namespace perdure {
 
-/// Unlike a vector it never clears what it hands out: on the path of a commit that would be a second pass.
+/// Unlike a vector it never clears what it hands out: on the path of a commit that would be a
+/// second pass.
 class WordBuffer {
  public:
   WordBuffer() = default;

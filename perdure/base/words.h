@@ -31,9 +31,10 @@ constexpr bool inside(Offset offset, std::uint64_t bytes, Offset begin, Offset e
   return offset >= begin && offset <= end && bytes <= end - offset;
 }
 
-/// Words of persistent memory are shared between threads; every access to one goes through these, so that the
-/// compiler can neither tear nor invent an access, and the sanitizers see an intended race. Acquire and release,
-/// because a reader that meets a committing writer's word must then also see that writer's lock (free on x86).
+/// Words of persistent memory are shared between threads; every access to one goes through these,
+/// so that the compiler can neither tear nor invent an access, and the sanitizers see an intended
+/// race. Acquire and release, because a reader that meets a committing writer's word must then also
+/// see that writer's lock (free on x86).
 inline Word load_word(const Word* word) {
   return std::atomic_ref<Word>(*const_cast<Word*>(word)).load(std::memory_order_acquire);
 }

@@ -329,7 +329,7 @@ class btree_map {
     detail::StripedCount entries;
   };
 
-  // ---- one node ----
+  // ---- one node ---------------------------------------------------------------------------------
 
   template <class N, class Tx>
   static N* as(Tx& tx, Node at) {
@@ -424,7 +424,7 @@ class btree_map {
     std::rotate(from, from + 1, head.slots.begin() + head.count--);
   }
 
-  // ---- growing ----
+  // ---- growing ----------------------------------------------------------------------------------
 
   template <class Tx>
   Base& base_or_new(Tx& tx) {
@@ -491,7 +491,7 @@ class btree_map {
     return {separator, right};
   }
 
-  // ---- shrinking ----
+  // ---- shrinking --------------------------------------------------------------------------------
 
   struct Step {
     Inner* node;
@@ -565,7 +565,7 @@ class btree_map {
     tx.free(tx.at(at));
   }
 
-  // ---- looking ----
+  // ---- looking ----------------------------------------------------------------------------------
 
   /// A position in a leaf; none without a leaf.
   struct Place {
@@ -627,7 +627,7 @@ class btree_map {
     }
   }
 
-  // ---- bulk load ----
+  // ---- bulk load --------------------------------------------------------------------------------
 
   using Built = std::vector<std::pair<K, Node>>;  // the nodes of a level, each with its least key
 
@@ -678,7 +678,7 @@ class btree_map {
     return built;
   }
 
-  // ---- audit ----
+  // ---- audit ------------------------------------------------------------------------------------
 
   struct Audit {
     std::uint64_t size = 0;

@@ -273,7 +273,7 @@ TYPED_TEST(BtreeMap, ValuesMayBeContainersThatAreFoundInPlace) {
   EXPECT_TRUE(this->world_.live_objects().empty());
 }
 
-// ---- what only ordinary memory can show ----
+// ---- what only ordinary memory can show ---------------------------------------------------------
 
 TEST(BtreeMapPlain, AFailedAllocationLosesNothing) {
   PlainWorld world;
@@ -362,7 +362,7 @@ TEST_F(BtreeMapAudit, FindsAWrongSize) {
   expect_complaint("more entries than the 63 counted");
 }
 
-// ---- what only pools can show ----
+// ---- what only pools can show -------------------------------------------------------------------
 
 TEST(BtreeMapPool, IsTheSameAfterReopening) {
   PoolWorld world;

@@ -380,7 +380,7 @@ class hash_map {
     }
   }
 
-  // ---- entries ----
+  // ---- entries ----------------------------------------------------------------------------------
 
   static char* bytes_of(const Entry* entry) {
     return reinterpret_cast<char*>(const_cast<Entry*>(entry));
@@ -426,7 +426,7 @@ class hash_map {
     Value::load(tx, value_at(entry, lengths), lengths.value, value);
   }
 
-  // ---- finding ----
+  // ---- finding ----------------------------------------------------------------------------------
 
   static std::uint64_t hash_key(view_t<K> key, std::uint64_t seed) {
     return detail::hash_memory(Key::data(key), Key::size(key), seed);
@@ -477,7 +477,7 @@ class hash_map {
     return find_in(tx, locate(tx, table, number), key);
   }
 
-  // ---- growing ----
+  // ---- growing ----------------------------------------------------------------------------------
 
   template <class Tx>
   Table& table_or_new(Tx& tx) {

@@ -265,7 +265,7 @@ TYPED_TEST(HashMap, RefusesASeedOnceInUse) {
   });
 }
 
-// ---- what only ordinary memory can show ----
+// ---- what only ordinary memory can show ---------------------------------------------------------
 
 TEST(HashMapPlain, AFailedAllocationChangesNothing) {
   PlainWorld world;
@@ -372,7 +372,7 @@ TEST(HashMapHash, SpreadsEveryBit) {
   for (const int flip : flips) EXPECT_NEAR(flip, kRounds * 0.5, kRounds * 0.1);
 }
 
-// ---- what only pools can show ----
+// ---- what only pools can show -------------------------------------------------------------------
 
 TEST(HashMapPool, IsTheSameAfterReopening) {
   PoolWorld world;

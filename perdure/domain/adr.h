@@ -9,7 +9,8 @@ namespace perdure {
 
 template <class WriteBack>
 struct Adr : CachedStores {
-  /// From this many whole lines on, non-temporal stores beat store + write-back (measured crossover: 4 lines).
+  /// From this many whole lines on, non-temporal stores beat store + write-back (measured
+  /// crossover: 4 lines).
   static constexpr std::size_t kStreamLines = 4;
 
   static void write_through(Word* home, const Word* words, std::size_t count, Site site) {
@@ -35,7 +36,8 @@ struct Adr : CachedStores {
     } while (line < end);
   }
 
-  // sfence orders and completes this thread's write-backs and non-temporal stores; nothing weaker does.
+  // sfence orders and completes this thread's write-backs and non-temporal stores; nothing weaker
+  // does.
   static bool fence(Site) {
     x86::sfence();
     return true;

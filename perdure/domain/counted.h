@@ -1,4 +1,5 @@
-// Counted: a domain that counts what passes through. Costs are claims; this is how they are checked.
+// Counted: a domain that counts what passes through. Costs are claims; this is how they are
+//          checked.
 #pragma once
 
 #include <atomic>
@@ -12,7 +13,7 @@ namespace perdure {
 struct DomainCounts {
   std::uint64_t stores = 0;
   std::uint64_t written_words = 0;  // by write_through
-  std::uint64_t flushes = 0;        // line write-backs started: flush() and the lines of write_through()
+  std::uint64_t flushes = 0;  // line write-backs started: flush() and the lines of write_through()
   std::uint64_t fences = 0;
 
   DomainCounts operator-(const DomainCounts& other) const {

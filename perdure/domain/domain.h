@@ -1,5 +1,6 @@
-// The persistence domain: where durability begins. Every store to persistent memory below the engine goes through
-// one of these types, so that every crash can be recorded, counted, slowed down or spoilt without touching callers.
+// The persistence domain: where durability begins. Every store to persistent memory below the
+// engine goes through one of these types, so that every crash can be recorded, counted, slowed down
+// or spoilt without touching callers.
 #pragma once
 
 #include <concepts>
@@ -11,7 +12,8 @@
 
 namespace perdure {
 
-/// What a pool can be opened on. `kAuto` looks at the file: DAX (MAP_SYNC) → kAdr, tmpfs → kDram, else kSync.
+/// What a pool can be opened on. `kAuto` looks at the file: DAX (MAP_SYNC) → kAdr, tmpfs → kDram,
+/// else kSync.
 enum class DomainKind : std::uint8_t { kAuto, kAdr, kEadr, kSync, kDram };
 
 constexpr std::string_view domain_name(DomainKind kind) {
@@ -29,8 +31,10 @@ constexpr std::string_view domain_name(DomainKind kind) {
 constexpr std::string_view domain_guarantee(DomainKind kind) {
   switch (kind) {
     case DomainKind::kAuto: return "as the file's storage allows";
-    case DomainKind::kAdr: return "power loss (lines are written back to the memory controller and waited for)";
-    case DomainKind::kEadr: return "power loss, on a machine whose caches are flushed by stored energy";
+    case DomainKind::kAdr:
+      return "power loss (lines are written back to the memory controller and waited for)";
+    case DomainKind::kEadr:
+      return "power loss, on a machine whose caches are flushed by stored energy";
     case DomainKind::kSync: return "power loss (every commit waits for the storage device)";
     case DomainKind::kDram: return "process death only (the memory is gone with the power)";
   }
@@ -40,18 +44,19 @@ constexpr std::string_view domain_guarantee(DomainKind kind) {
 /// store          a cached store of one word: visible at once, durable at some unknown time.
 /// merge          the same for some bits of a word; atomic against other merges of other bits.
 /// write_through  stores `count` consecutive words and starts their write-back.
-/// flush          starts the write-back of the lines (pages on files) that [address, address+bytes) touches.
-/// fence          returns when all that this thread wrote through or flushed is durable; false when the storage
-///                failed: then nothing may be acknowledged, now or later (the pool is poisoned).
+/// flush          starts the write-back of the lines (pages on files) that the bytes touch.
+/// fence          returns when all that this thread wrote through or flushed is durable; false when
+///                the storage failed: then nothing may be acknowledged, now or later.
 /// Threads: any; a fence speaks for its own thread only.
 template <class D>
-concept Domain = requires(D d, Word* home, const Word* words, const void* address, std::size_t n, Site site) {
-  { d.store(home, Word{}) } -> std::same_as<void>;
-  { d.merge(home, Word{}, Word{}) } -> std::same_as<void>;
-  { d.write_through(home, words, n, site) } -> std::same_as<void>;
-  { d.flush(address, n, site) } -> std::same_as<void>;
-  { d.fence(site) } -> std::same_as<bool>;
-};
+concept Domain =
+    requires(D d, Word* home, const Word* words, const void* address, std::size_t n, Site site) {
+      { d.store(home, Word{}) } -> std::same_as<void>;
+      { d.merge(home, Word{}, Word{}) } -> std::same_as<void>;
+      { d.write_through(home, words, n, site) } -> std::same_as<void>;
+      { d.flush(address, n, site) } -> std::same_as<void>;
+      { d.fence(site) } -> std::same_as<bool>;
+    };
 
 /// How the domains that have ordinary cached memory under them store.
 struct CachedStores {
@@ -60,8 +65,8 @@ struct CachedStores {
     std::atomic_ref<Word> word(*home);
     Word old = word.load(std::memory_order_relaxed);
     // A loop, because threads that own different bits of one bitmap word merge at the same time.
-    while (!word.compare_exchange_weak(old, (old & ~mask) | (value & mask), std::memory_order_release,
-                                       std::memory_order_relaxed)) {
+    while (!word.compare_exchange_weak(old, (old & ~mask) | (value & mask),
+                                       std::memory_order_release, std::memory_order_relaxed)) {
     }
   }
 };

@@ -1,13 +1,13 @@
 #include "perdure/domain/domain.h"
 
-#include <gtest/gtest.h>
-
 #include <numeric>
 #include <random>
 #include <set>
 #include <thread>
 #include <type_traits>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "perdure/domain/adr.h"
 #include "perdure/domain/counted.h"
@@ -31,7 +31,9 @@ struct NotingDevice {
     calls->writes.push_back({offset, bytes});
     return true;
   }
-  bool write_durable(Offset offset, const void* data, std::size_t bytes) { return write(offset, data, bytes) && sync(); }
+  bool write_durable(Offset offset, const void* data, std::size_t bytes) {
+    return write(offset, data, bytes) && sync();
+  }
   bool sync() {
     ++calls->syncs;
     return true;
@@ -73,7 +75,8 @@ TYPED_TEST(Memory, MergesOfDifferentBitsNeverLoseEachOther) {
   std::vector<std::thread> threads;
   for (unsigned bit = 0; bit < 4; ++bit) {
     threads.emplace_back([&, bit] {
-      for (int i = 0; i < 20001; ++i) this->domain.merge(&word, i % 2 == 0 ? ~Word{0} : 0, Word{0xffff} << (16 * bit));
+      for (int i = 0; i < 20001; ++i)
+        this->domain.merge(&word, i % 2 == 0 ? ~Word{0} : 0, Word{0xffff} << (16 * bit));
     });
   }
   for (std::thread& thread : threads) thread.join();
@@ -83,7 +86,8 @@ TYPED_TEST(Memory, MergesOfDifferentBitsNeverLoseEachOther) {
 TEST(Domains, NamesAndGuaranteesAreDistinct) {
   std::set<std::string_view> names;
   std::set<std::string_view> guarantees;
-  for (const auto kind : {DomainKind::kAuto, DomainKind::kAdr, DomainKind::kEadr, DomainKind::kSync, DomainKind::kDram}) {
+  for (const auto kind : {DomainKind::kAuto, DomainKind::kAdr, DomainKind::kEadr, DomainKind::kSync,
+                          DomainKind::kDram}) {
     names.insert(domain_name(kind));
     guarantees.insert(domain_guarantee(kind));
   }
@@ -124,7 +128,9 @@ TEST(Sync, WritesWholePagesOnceAndJoinsNeighbours) {
   NotedCalls calls;
   SyncGroup<NotingDevice> group(NotingDevice{&calls}, memory.data());
   Sync<NotingDevice> domain(group);
-  const auto flush = [&](Offset offset, std::size_t bytes) { domain.flush(memory.data() + offset, bytes, Site::kUserFlush); };
+  const auto flush = [&](Offset offset, std::size_t bytes) {
+    domain.flush(memory.data() + offset, bytes, Site::kUserFlush);
+  };
   flush(5 * kPageBytes + 8, 8);
   flush(1 * kPageBytes, 8);
   flush(5 * kPageBytes + 64, 8);
@@ -153,7 +159,9 @@ struct SlowDevice {
     for (std::size_t at = 0; at < bytes; at += kPageBytes) disk->written.insert(offset + at);
     return true;
   }
-  bool write_durable(Offset offset, const void* data, std::size_t bytes) { return write(offset, data, bytes) && sync(); }
+  bool write_durable(Offset offset, const void* data, std::size_t bytes) {
+    return write(offset, data, bytes) && sync();
+  }
   bool sync() {
     std::set<Offset> now;
     {
@@ -172,7 +180,8 @@ TEST(Sync, ThreadsShareSyncsAndEachFenceMeansDurable) {
   constexpr int kThreads = 8;
   constexpr int kFences = 50;
   std::vector<std::byte> memory((kThreads * kFences + 2) * kPageBytes);
-  auto* base = reinterpret_cast<std::byte*>(round_up(reinterpret_cast<std::uint64_t>(memory.data()), kPageBytes));
+  auto* base = reinterpret_cast<std::byte*>(
+      round_up(reinterpret_cast<std::uint64_t>(memory.data()), kPageBytes));
   SlowDisk disk;
   SyncGroup<SlowDevice> group(SlowDevice{&disk}, base);
   std::atomic<int> missing{0};

@@ -1,4 +1,5 @@
-// Eadr: the caches themselves are power-fail safe, so a store is durable once it is globally visible.
+// Eadr: the caches themselves are power-fail safe, so a store is durable once it is globally
+//       visible.
 #pragma once
 
 #include "perdure/domain/domain.h"

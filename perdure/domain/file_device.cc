@@ -38,7 +38,8 @@ bool FileDevice::write(Offset offset, const void* data, std::size_t bytes) {
 bool FileDevice::write_durable(Offset offset, const void* data, std::size_t bytes) {
   if (direct_fd_ >= 0) {
     if (write_all(direct_fd_, offset, data, bytes, RWF_DSYNC)) return true;
-    if (errno != EINVAL && errno != EOPNOTSUPP) return false;  // else this file system refuses writes of this shape
+    if (errno != EINVAL && errno != EOPNOTSUPP)
+      return false;  // else this file system refuses writes of this shape
   }
   return write_all(fd_, offset, data, bytes, 0) && sync();
 }

@@ -1,6 +1,6 @@
-// "Zero cost" is a claim about generated code, so it is checked there: a store, its write-back and the fence through
-// a hardware domain must compile to the instructions that a programmer would write by hand with intrinsics.
-#include <gtest/gtest.h>
+// "Zero cost" is a claim about generated code, so it is checked there: a store, its write-back and
+// the fence through a hardware domain must compile to the instructions that a programmer would
+// write by hand with intrinsics.
 #include <unistd.h>
 
 #include <cstdlib>
@@ -11,6 +11,8 @@
 #include <type_traits>
 #include <vector>
 
+#include <gtest/gtest.h>
+
 #include "perdure/domain/adr.h"
 #include "perdure/domain/dram.h"
 #include "perdure/domain/eadr.h"
@@ -20,7 +22,8 @@ namespace {
 
 static_assert(std::is_empty_v<Adr<x86::Clwb>> && std::is_empty_v<Eadr> && std::is_empty_v<Dram>);
 
-// The pairs that are compared. `line` is aligned by hand, as the engines' flushes of home lines are.
+// The pairs that are compared. `line` is aligned by hand, as the engines' flushes of home lines
+// are.
 constexpr const char* kSource = R"(
 #include <immintrin.h>
 #include "perdure/domain/adr.h"
@@ -74,8 +77,10 @@ std::vector<std::string> mnemonics(const std::string& assembly, const std::strin
     std::string word;
     words >> word;
     if (word == ".cfi_endproc") break;
-    // Directives, labels, comments of inline assembly and the landing pad of indirect calls are not instructions.
-    if (word.empty() || word[0] == '.' || word[0] == '#' || word.back() == ':' || word == "endbr64") continue;
+    // Directives, labels, comments of inline assembly and the landing pad of indirect calls are not
+    // instructions.
+    if (word.empty() || word[0] == '.' || word[0] == '#' || word.back() == ':' || word == "endbr64")
+      continue;
     found.push_back(word);
   }
   return found;
@@ -83,13 +88,15 @@ std::vector<std::string> mnemonics(const std::string& assembly, const std::strin
 
 /// Compiles kSource as a release build does; empty when there is no compiler on this machine.
 std::string compile() {
-  const auto dir = std::filesystem::temp_directory_path() / ("perdure-code-" + std::to_string(::getpid()));
+  const auto dir =
+      std::filesystem::temp_directory_path() / ("perdure-code-" + std::to_string(::getpid()));
   std::filesystem::create_directories(dir);
   std::ofstream(dir / "source.cc") << kSource;
   const char* compiler = std::getenv("CXX");
   const auto root = std::filesystem::path(__FILE__).parent_path().parent_path().parent_path();
-  const std::string command = std::string(compiler == nullptr ? "c++" : compiler) + " -std=c++20 -O2 -mclwb -S -I'" +
-                              root.string() + "' '" + (dir / "source.cc").string() + "' -o '" +
+  const std::string command = std::string(compiler == nullptr ? "c++" : compiler) +
+                              " -std=c++20 -O2 -mclwb -S -I'" + root.string() + "' '" +
+                              (dir / "source.cc").string() + "' -o '" +
                               (dir / "source.s").string() + "'";
   std::stringstream assembly;
   if (std::system(command.c_str()) == 0) assembly << std::ifstream(dir / "source.s").rdbuf();
@@ -103,7 +110,8 @@ class GeneratedCodeTest : public testing::Test {
     if (std::system("${CXX:-c++} --version > /dev/null 2>&1") == 0) assembly_ = compile();
   }
   void SetUp() override {
-    if (std::system("${CXX:-c++} --version > /dev/null 2>&1") != 0) GTEST_SKIP() << "no compiler on this machine";
+    if (std::system("${CXX:-c++} --version > /dev/null 2>&1") != 0)
+      GTEST_SKIP() << "no compiler on this machine";
     ASSERT_FALSE(assembly_.empty()) << "the domains' headers do not compile alone";
   }
   static void expect_same(const std::string& domain, std::size_t most) {

@@ -1,11 +1,11 @@
-// Latency: a decorator that makes a domain as slow as the memory that a paper assumes. Delays are spins on the
-// time-stamp counter, calibrated against the clock at first use.
+// Latency: a decorator that makes a domain as slow as the memory that a paper assumes. Delays are
+// spins on the time-stamp counter, calibrated against the clock at first use.
 //
-// Two emulators, which may be combined:
-//   - Mnemosyne §6.1: extra nanoseconds for every flushed or written-through line, and a bandwidth limit, both paid
+// Two emulators, which may be combined: - Mnemosyne §6.1: extra nanoseconds for every flushed or
+//   written-through line, and a bandwidth limit, both paid
 //     at the fence that waits for them;
-//   - SoftWrAP §V: a write-combining buffer of 8 lines that drains one line per T_w; a writer that finds it full
-//     stalls until a line has left, a fence waits until it is empty.
+//   - SoftWrAP §V: a write-combining buffer of 8 lines that drains one line per T_w; a writer that
+//     finds it full stalls until a line has left, a fence waits until it is empty.
 #pragma once
 
 #include <algorithm>
@@ -46,7 +46,8 @@ class Latency {
     flush_ticks_ = to_ticks(model.flush_ns * ticks);
     write_ticks_ = to_ticks(model.write_through_ns * ticks);
     fence_ticks_ = to_ticks(model.fence_ns * ticks);
-    line_ticks_ = model.bandwidth_gb_per_s > 0 ? to_ticks(kLineBytes / model.bandwidth_gb_per_s * ticks) : 0;
+    line_ticks_ =
+        model.bandwidth_gb_per_s > 0 ? to_ticks(kLineBytes / model.bandwidth_gb_per_s * ticks) : 0;
     drain_ticks_ = to_ticks(model.drain_ns * ticks);
   }
 
@@ -66,7 +67,8 @@ class Latency {
     Pending& pending = mine();
     if (pending.lines == 0) return durable;
     const std::uint64_t now = TscClock::now();
-    TscClock::spin_until(std::max({now + pending.extra + fence_ticks_, pending.bus_free, pending.buffer_empty}));
+    TscClock::spin_until(
+        std::max({now + pending.extra + fence_ticks_, pending.bus_free, pending.buffer_empty}));
     pending.lines = 0;
     pending.extra = 0;
     return durable;

@@ -1,10 +1,10 @@
 #include "perdure/domain/latency.h"
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <array>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "perdure/domain/dram.h"
 #include "tests/small_pool.h"
@@ -20,7 +20,8 @@ struct LatencyTest : ::testing::Test {
   }
 };
 
-/// What a round of `work` takes on this machine: the lower quartile of many, since others share the cores.
+/// What a round of `work` takes on this machine: the lower quartile of many, since others share the
+/// cores.
 template <class Work>
 double nanoseconds(Work work) {
   std::vector<double> rounds;
@@ -116,7 +117,9 @@ TEST_F(LatencyTest, AFenceWithNothingToWaitForIsFree) {
 }
 
 TEST_F(LatencyTest, TheSpinsOwnErrorIsSmall) {
-  EXPECT_LT(std::min({TscClock::spin_error_ns(1000), TscClock::spin_error_ns(1000), TscClock::spin_error_ns(1000)}), 200);
+  EXPECT_LT(std::min({TscClock::spin_error_ns(1000), TscClock::spin_error_ns(1000),
+                      TscClock::spin_error_ns(1000)}),
+            200);
 }
 
 }  // namespace

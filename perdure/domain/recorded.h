@@ -14,12 +14,12 @@ namespace perdure {
 struct TraceEvent {
   enum class Kind : std::uint8_t {
     kStore,         // word at `offset` := value, by an ordered, cached store
-    kWriteThrough,  // the same, but unordered against its neighbours; written back by the thread's next fence
+    kWriteThrough,  // the same, unordered against its neighbours; done by the thread's next fence
     kFlush,         // line at `offset` is written back by the thread's next fence
     kFence,         // completes this thread's flushes and write-throughs
-    kSector,        // (files) the sector at `offset` is handed to the device; its bytes are sector_data[value]
-    kSync,          // (files) the device has all sectors handed over so far; `offset` is the file's size
-    kMark,          // the scenario acknowledges step `value`: from here on it must survive
+    kSector,        // (files) the sector at `offset` goes to the device; its bytes: sector(value)
+    kSync,  // (files) the device has all sectors handed over so far; `offset` is the file's size
+    kMark,  // the scenario acknowledges step `value`: from here on it must survive
   };
   Kind kind;
   std::uint8_t thread;
@@ -28,7 +28,8 @@ struct TraceEvent {
   std::uint64_t value;
 };
 
-/// The steps of a run, in the order in which they happened. Threads: one at a time (scenarios take turns).
+/// The steps of a run, in the order in which they happened. Threads: one at a time (scenarios take
+/// turns).
 class Trace {
  public:
   explicit Trace(std::byte* base) : base_(base) {}
@@ -54,7 +55,9 @@ class Trace {
     sectors_.clear();
   }
   const std::vector<TraceEvent>& events() const { return events_; }
-  const std::array<std::byte, kSectorBytes>& sector(std::size_t index) const { return sectors_[index]; }
+  const std::array<std::byte, kSectorBytes>& sector(std::size_t index) const {
+    return sectors_[index];
+  }
 
  private:
   static std::uint8_t thread() {
@@ -76,7 +79,9 @@ class Recorded : public CachedStores {
     CachedStores::store(home, value);
     trace_->add(TraceEvent::Kind::kStore, Site{}, trace_->offset_of(home), value);
   }
-  void merge(Word* home, Word value, Word mask) { store(home, (load_word(home) & ~mask) | (value & mask)); }
+  void merge(Word* home, Word value, Word mask) {
+    store(home, (load_word(home) & ~mask) | (value & mask));
+  }
   void write_through(Word* home, const Word* words, std::size_t count, Site site) {
     for (std::size_t i = 0; i < count; ++i) {
       CachedStores::store(home + i, words[i]);
@@ -118,13 +123,15 @@ class RecordedDevice {
   Trace* trace_;
 };
 
-/// What DropNth leaves out: a site, from its `first`-th execution on, `count` times. One per explored run.
+/// What DropNth leaves out: a site, from its `first`-th execution on, `count` times. One per
+/// explored run.
 struct Omission {
   bool active = false;
   Site site{};
   std::uint64_t first = 0;
   std::uint64_t count = ~std::uint64_t{0};
-  std::array<std::uint64_t, kSiteCount> seen{};  // executions so far, per site: which sites a scenario exercises
+  std::array<std::uint64_t, kSiteCount>
+      seen{};  // executions so far, per site: which sites a scenario exercises
 
   bool drops(Site at) {
     const std::uint64_t index = seen[static_cast<std::size_t>(at)]++;

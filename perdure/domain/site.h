@@ -1,5 +1,6 @@
-// Every flush and every fence of the house, each with what breaks without it. The crash explorer leaves them out
-// one by one, and a scenario must notice. A place not in this list cannot flush or fence.
+// Every flush and every fence of the house, each with what breaks without it. The crash explorer
+// leaves them out one by one, and a scenario must notice. A place not in this list cannot flush or
+// fence.
 #pragma once
 
 #include <cstddef>
@@ -9,29 +10,43 @@
 namespace perdure {
 
 // X(name, what a power cut may do when it is left out)
-#define PERDURE_SITES(X)                                                                                           \
-  X(kLogRecord, "the words of a log record are not written back: an acknowledged transaction is lost")             \
-  X(kLogCommit, "the record is not waited for: home stores overtake it, or an acknowledged transaction is lost")   \
-  X(kLogBody, "(commit-record log) the body is not written back: a commit record may seal words that never came")  \
-  X(kLogBodyFence, "(commit-record log) the commit record may become durable before the body it seals")            \
-  X(kSpillBody, "a record too large for the ring is named by it, but its words are not written back")              \
-  X(kSpillFence, "the ring may name a spilled record whose words are not durable yet")                             \
-  X(kHome, "a home word is not written back; once its record is dropped, the update is gone")                      \
-  X(kHomeBulk, "as kHome, for homes written back only when the log is truncated")                                  \
-  X(kTruncateHome, "records are retired while their home words are still on the way")                              \
-  X(kRetire, "the retired stamp is not written back: an old record, alone in its log, is replayed over newer data") \
-  X(kRetireFence, "logs are reused although recovery would still read them")                                       \
-  X(kHead, "a log's head is not written back: the next lap overwrites words that recovery starts from")            \
-  X(kHeadFence, "as kHead: the first record of the next lap may become durable before the head")                   \
-  X(kAdoptFence, "recovery's home words become durable before the records they come from")                         \
-  X(kReplayHome, "recovery accepts a record, and its home word is lost by the next power cut")                     \
-  X(kReplayFence, "recovery retires records whose home words are still on the way")                                \
-  X(kEraseRing, "half of a torn record stays in the ring and is read as the rest of a later one")                  \
-  X(kAdopt, "recovery believes log words, heads or sizes that a killed process left in caches; a power cut takes them back") \
-  X(kEraseFence, "as kEraseRing and kAdopt: a new record may become durable beside the old half")                             \
-  X(kGrow, "the new size is not written back: acknowledged data lies beyond the end that recovery believes in")    \
-  X(kGrowFence, "as kGrow: data in the new part may become durable before the new size")                           \
-  X(kUserFlush, "the application's own flush")                                                                     \
+#define PERDURE_SITES(X)                                                                           \
+  X(kLogRecord,                                                                                    \
+    "the words of a log record are not written back: an acknowledged transaction is lost")         \
+  X(kLogCommit,                                                                                    \
+    "the record is not waited for: home stores overtake it, or an acknowledged transaction is "    \
+    "lost")                                                                                        \
+  X(kLogBody,                                                                                      \
+    "(commit-record log) the body is not written back: a commit record may seal words that never " \
+    "came")                                                                                        \
+  X(kLogBodyFence,                                                                                 \
+    "(commit-record log) the commit record may become durable before the body it seals")           \
+  X(kSpillBody,                                                                                    \
+    "a record too large for the ring is named by it, but its words are not written back")          \
+  X(kSpillFence, "the ring may name a spilled record whose words are not durable yet")             \
+  X(kHome, "a home word is not written back; once its record is dropped, the update is gone")      \
+  X(kHomeBulk, "as kHome, for homes written back only when the log is truncated")                  \
+  X(kTruncateHome, "records are retired while their home words are still on the way")              \
+  X(kRetire,                                                                                       \
+    "the retired stamp is not written back: an old record, alone in its log, is replayed over "    \
+    "newer data")                                                                                  \
+  X(kRetireFence, "logs are reused although recovery would still read them")                       \
+  X(kHead,                                                                                         \
+    "a log's head is not written back: the next lap overwrites words that recovery starts from")   \
+  X(kHeadFence, "as kHead: the first record of the next lap may become durable before the head")   \
+  X(kAdoptFence, "recovery's home words become durable before the records they come from")         \
+  X(kReplayHome, "recovery accepts a record, and its home word is lost by the next power cut")     \
+  X(kReplayFence, "recovery retires records whose home words are still on the way")                \
+  X(kEraseRing, "half of a torn record stays in the ring and is read as the rest of a later one")  \
+  X(kAdopt,                                                                                        \
+    "recovery believes log words, heads or sizes that a killed process left in caches; a power "   \
+    "cut takes them back")                                                                         \
+  X(kEraseFence, "as kEraseRing and kAdopt: a new record may become durable beside the old half")  \
+  X(kGrow,                                                                                         \
+    "the new size is not written back: acknowledged data lies beyond the end that recovery "       \
+    "believes in")                                                                                 \
+  X(kGrowFence, "as kGrow: data in the new part may become durable before the new size")           \
+  X(kUserFlush, "the application's own flush")                                                     \
   X(kUserFence, "the application's own fence")
 
 enum class Site : std::uint8_t {

@@ -1,12 +1,14 @@
-// Sync: a file on a block device, durable against power loss. The page cache | SSD boundary plays the part that the
-// CPU cache | memory boundary plays in the papers.
+// Sync: a file on a block device, durable against power loss. The page cache | SSD boundary plays
+// the part that the CPU cache | memory boundary plays in the papers.
 //
-// The program works in a *private* mapping, so nothing reaches the file unless we write it: the kernel's own
-// write-back of a shared mapping turns one dirty byte into up to a megabyte of writes. flush() notes pages, fence()
-// writes them and waits for the device, once for all threads that are waiting at that moment (group commit).
+// The program works in a *private* mapping, so nothing reaches the file unless we write it: the
+// kernel's own write-back of a shared mapping turns one dirty byte into up to a megabyte of writes.
+// flush() notes pages, fence() writes them and waits for the device, once for all threads that are
+// waiting at that moment (group commit).
 //
-// A page is written as it stands in the mapping, so it may carry other threads' newer home words. That is harmless:
-// a home word is stored only when its log record is durable, and the record outlives the page's next write.
+// A page is written as it stands in the mapping, so it may carry other threads' newer home words.
+// That is harmless: a home word is stored only when its log record is durable, and the record
+// outlives the page's next write.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +23,8 @@
 
 namespace perdure {
 
-/// What threads that share a Sync domain share: the batch in the making, and whether the storage ever failed.
+/// What threads that share a Sync domain share: the batch in the making, and whether the storage
+/// ever failed.
 template <class Device>
 class SyncGroup {
  public:
@@ -35,14 +38,16 @@ class SyncGroup {
   void note(std::vector<Pages>& pending, const void* address, std::size_t bytes) const {
     const auto offset = static_cast<Offset>(static_cast<const std::byte*>(address) - base_);
     const Pages pages{round_down(offset, kPageBytes), round_up(offset + bytes, kPageBytes)};
-    if (!pending.empty() && pending.back().end >= pages.begin && pending.back().begin <= pages.begin) {
+    if (!pending.empty() && pending.back().end >= pages.begin &&
+        pending.back().begin <= pages.begin) {
       pending.back().end = std::max(pending.back().end, pages.end);
       return;
     }
     pending.push_back(pages);
   }
 
-  /// Writes `pending` (and clears it) and waits for the device, together with every thread waiting now.
+  /// Writes `pending` (and clears it) and waits for the device, together with every thread waiting
+  /// now.
   bool commit(std::vector<Pages>& pending) {
     if (poisoned()) {
       pending.clear();
@@ -59,7 +64,8 @@ class SyncGroup {
         finished_.wait(lock);
         continue;
       }
-      // This thread leads: it takes what all have brought by now; those who come later fill the next batch.
+      // This thread leads: it takes what all have brought by now; those who come later fill the
+      // next batch.
       writing_ = true;
       await_companions(lock);
       std::vector<Pages> mine;
@@ -69,8 +75,8 @@ class SyncGroup {
       lock.unlock();
       const bool durable = !poisoned() && write_out(mine);
       lock.lock();
-      // A failed sync is final: the kernel drops the dirty state and a later sync reports success for data that
-      // was never written. Everything after it is refused.
+      // A failed sync is final: the kernel drops the dirty state and a later sync reports success
+      // for data that was never written. Everything after it is refused.
       if (!durable) poisoned_.store(true, std::memory_order_release);
       done_ = number;
       writing_ = false;
@@ -85,8 +91,9 @@ class SyncGroup {
   Device& device() { return device_; }
 
  private:
-  /// The threads of the last batch were woken all at once and most are about to commit again: the first of them, who
-  /// leads, gives the core to the others as long as more of them come. Without it small and large batches alternate.
+  /// The threads of the last batch were woken all at once and most are about to commit again: the
+  /// first of them, who leads, gives the core to the others as long as more of them come. Without
+  /// it small and large batches alternate.
   void await_companions(std::unique_lock<std::mutex>& lock) {
     for (std::size_t before = 0; joined_ != before && joined_ < last_joined_;) {
       before = joined_;
@@ -97,7 +104,8 @@ class SyncGroup {
   }
 
   bool write_out(std::vector<Pages>& pages) {
-    std::sort(pages.begin(), pages.end(), [](const Pages& a, const Pages& b) { return a.begin < b.begin; });
+    std::sort(pages.begin(), pages.end(),
+              [](const Pages& a, const Pages& b) { return a.begin < b.begin; });
     std::size_t kept = 0;
     for (const Pages& next : pages) {
       if (kept > 0 && next.begin <= pages[kept - 1].end) {
@@ -107,7 +115,8 @@ class SyncGroup {
       }
     }
     pages.resize(kept);
-    if (kept == 1) return device_.write_durable(pages[0].begin, base_ + pages[0].begin, size_of(pages[0]));
+    if (kept == 1)
+      return device_.write_durable(pages[0].begin, base_ + pages[0].begin, size_of(pages[0]));
     for (const Pages& range : pages) {
       if (!device_.write(range.begin, base_ + range.begin, size_of(range))) return false;
     }
@@ -143,12 +152,15 @@ class Sync : public CachedStores {
     for (std::size_t i = 0; i < count; ++i) store(home + i, words[i]);
     flush(home, count * kWordBytes, site);
   }
-  void flush(const void* address, std::size_t bytes, Site) { group_->note(pending(), address, bytes); }
+  void flush(const void* address, std::size_t bytes, Site) {
+    group_->note(pending(), address, bytes);
+  }
   bool fence(Site) { return group_->commit(pending()); }
 
  private:
   using Pending = std::vector<typename SyncGroup<Device>::Pages>;
-  // Per thread and domain. A thread rarely works on more than one file pool, so the list stays one entry long.
+  // Per thread and domain. A thread rarely works on more than one file pool, so the list stays one
+  // entry long.
   Pending& pending() {
     struct Entry {
       std::uint64_t group;

@@ -8,8 +8,9 @@
 
 namespace perdure::x86 {
 
-// Each is a type with one static function, so that a domain built from it has no branch on the path of a flush.
-// Written as assembly: the compiler then needs no target flags and cannot move other stores across.
+// Each is a type with one static function, so that a domain built from it has no branch on the path
+// of a flush. Written as assembly: the compiler then needs no target flags and cannot move other
+// stores across.
 struct Clwb {
   static constexpr const char* kName = "clwb";
   static void write_back(const void* line) {
@@ -39,8 +40,10 @@ inline void movnti(Word* home, Word value) {
 /// One whole, aligned line past the cache, as four 16-byte stores (SSE2 is part of x86-64).
 inline void stream_line(Word* line, const Word* words) {
   asm volatile(
-      "movdqu (%1), %%xmm0\n\tmovdqu 16(%1), %%xmm1\n\tmovdqu 32(%1), %%xmm2\n\tmovdqu 48(%1), %%xmm3\n\t"
-      "movntdq %%xmm0, (%0)\n\tmovntdq %%xmm1, 16(%0)\n\tmovntdq %%xmm2, 32(%0)\n\tmovntdq %%xmm3, 48(%0)"
+      "movdqu (%1), %%xmm0\n\tmovdqu 16(%1), %%xmm1\n\tmovdqu 32(%1), %%xmm2\n\tmovdqu 48(%1), "
+      "%%xmm3\n\t"
+      "movntdq %%xmm0, (%0)\n\tmovntdq %%xmm1, 16(%0)\n\tmovntdq %%xmm2, 32(%0)\n\tmovntdq %%xmm3, "
+      "48(%0)"
       :
       : "r"(line), "r"(words)
       : "memory", "xmm0", "xmm1", "xmm2", "xmm3");

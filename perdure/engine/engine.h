@@ -1,5 +1,6 @@
-// What can be chosen when a pool is opened, as data: a table of functions per engine and domain, stamped from one
-// template (instances.cc). The hot paths inside are compiled for their domain; one indirect call per commit remains.
+// What can be chosen when a pool is opened, as data: a table of functions per engine and domain,
+// stamped from one template (instances.cc). The hot paths inside are compiled for their domain; one
+// indirect call per commit remains.
 #pragma once
 
 #include <functional>
@@ -15,7 +16,7 @@ namespace perdure {
 
 enum class EngineKind : std::uint8_t {
   kMnemosyne,  // word STM, tornbit redo log, home words forced one commit later (files: in bulk)
-  kNonatomic,  // yardstick: isolated, flushed and fenced at the end, but a power cut may leave half a transaction
+  kNonatomic,  // yardstick: isolated, durable at the end, but a power cut may leave half of it
   kVolatile,   // yardstick: isolated only
 };
 
@@ -28,16 +29,17 @@ constexpr std::string_view engine_name(EngineKind kind) {
   return "unknown";
 }
 
-/// One opened pool's engine. The only virtual calls of the house outside tools: one per update transaction.
-/// (An interface rather than a hand-written table of pointers; no implementation inherits state.)
+/// One opened pool's engine. The only virtual calls of the house outside tools: one per update
+/// transaction. (An interface rather than a hand-written table of pointers; no implementation
+/// inherits state.)
 class Engine {
  public:
   virtual ~Engine() = default;
 
   /// Replays what the logs hold and readies them. First call after construction.
   virtual Result<RecoveryReport> recover() = 0;
-  /// Makes `tx` durable and visible, and ends it. Throws Conflict (nothing happened; roll back and retry) or
-  /// Exception kPoisoned (whether the transaction survives is decided at the next open).
+  /// Makes `tx` durable and visible, and ends it. Throws Conflict (nothing happened; roll back and
+  /// retry) or Exception kPoisoned (whether the transaction survives is decided at the next open).
   virtual void commit(Tx& tx, std::size_t slot) = 0;
   /// Makes `writes` durable and home as one record of its own, outside any transaction.
   virtual void publish(std::span<const MaskedWrite> writes, std::size_t slot) = 0;
@@ -46,7 +48,8 @@ class Engine {
   virtual Result<void> grow(std::uint64_t segments, Word fresh) = 0;
   virtual bool poisoned() const = 0;
 
-  // The persistence primitives themselves, for structures that bring their own protocol (perdure::Log).
+  // The persistence primitives themselves, for structures that bring their own protocol
+  // (perdure::Log).
   virtual void store(Word* home, Word value) = 0;
   virtual void write_through(Word* home, const Word* words, std::size_t count, Site site) = 0;
   virtual void flush(const void* address, std::size_t bytes, Site site) = 0;
@@ -64,7 +67,9 @@ class EngineDomain {
   void write_through(Word* home, const Word* words, std::size_t count, Site site) {
     engine_->write_through(home, words, count, site);
   }
-  void flush(const void* address, std::size_t bytes, Site site) { engine_->flush(address, bytes, site); }
+  void flush(const void* address, std::size_t bytes, Site site) {
+    engine_->flush(address, bytes, site);
+  }
   bool fence(Site site) { return engine_->fence(site); }
 
  private:

@@ -1,5 +1,6 @@
 // Ownership records and the commit clock of the word STM.
-// Source: TinySTM as Mnemosyne uses it (§5): encounter-time locks in a global array, a global time-stamp counter.
+// Source: TinySTM as Mnemosyne uses it (§5): encounter-time locks in a global array, a global
+//         time-stamp counter.
 #pragma once
 
 #include <sys/mman.h>
@@ -12,14 +13,16 @@
 
 namespace perdure {
 
-/// One ownership record per 64-byte line, hashed. Unlocked: version << 1. Locked: the owner's address | 1.
+/// One ownership record per 64-byte line, hashed. Unlocked: version << 1. Locked: the owner's
+/// address | 1.
 class LockTable {
  public:
   using Orec = std::atomic<std::uint64_t>;
 
   explicit LockTable(unsigned bits) : mask_((std::uint64_t{1} << bits) - 1) {
     // Anonymous zero pages: a table of 2^20 costs memory only where it is used.
-    void* memory = ::mmap(nullptr, bytes(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void* memory = ::mmap(nullptr, bytes(), PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) throw std::bad_alloc();
     ::madvise(memory, bytes(), MADV_HUGEPAGE);  // nearly every access is to another page
     orecs_ = static_cast<Orec*>(memory);
@@ -43,9 +46,10 @@ class LockTable {
   Orec* orecs_;
 };
 
-/// The commit clock, with a gate in its lowest bit. A committer draws its stamp with one locked instruction, which at
-/// the same time tells it whether a truncation has closed the gate; a truncation that has closed it therefore knows
-/// that everyone with an older stamp has announced itself before (the announcement is sequenced before the draw).
+/// The commit clock, with a gate in its lowest bit. A committer draws its stamp with one locked
+/// instruction, which at the same time tells it whether a truncation has closed the gate; a
+/// truncation that has closed it therefore knows that everyone with an older stamp has announced
+/// itself before (the announcement is sequenced before the draw).
 class CommitClock {
  public:
   /// Requires: nobody uses the clock yet.

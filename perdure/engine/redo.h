@@ -1,20 +1,21 @@
 // Redo: durable memory transactions by write-ahead redo logging.
 // Paper:      Mnemosyne (ASPLOS 2011) §5, with synchronous truncation.
-// Deviations: (1) "Truncates the entire log" at each commit is done by *retention*: the home words of a commit are
-//             forced by the thread's next commit, under the fence that its record needs anyway, and the log is
-//             emptied only when it is full, by one persisted stamp for all threads' logs. It saves the paper's two
-//             fences for home words and truncation. (Flushing at the end of the commit itself would be no cheaper to
-//             wait for: the next locked instruction, a lock or a stamp, waits for flushes under way like a fence.)
-//             (2) An aborted transaction writes nothing to the log: records are appended at commit. (3) On files
-//             (`kBulk`) home words are written when the log is emptied: forcing random pages at each commit would
-//             cost a second device write.
+// Deviations: (1) "Truncates the entire log" at each commit is done by *retention*: the home words
+//             of a commit are forced by the thread's next commit, under the fence that its record
+//             needs anyway, and the log is emptied only when it is full, by one persisted stamp for
+//             all threads' logs. It saves the paper's two fences for home words and truncation.
+//             (Flushing at the end of the commit itself would be no cheaper to wait for: the next
+//             locked instruction, a lock or a stamp, waits for flushes under way like a fence.) (2)
+//             An aborted transaction writes nothing to the log: records are appended at commit. (3)
+//             On files (`kBulk`) home words are written when the log is emptied: forcing random
+//             pages at each commit would cost a second device write.
 //
 // The commit of a transaction that wrote anything:
 //   1. make room       a full log is emptied first, while no stamp is held
 //   2. draw a stamp    from here on a truncation waits for this commit
 //   3. validate        reads still hold, or Conflict
 //   4. append, fence   cut before the fence ⇒ the record is torn, nothing happened
-//                      cut after it ⇒ recovery replays the record: this is the durability point, and the only wait
+//                      cut after it ⇒ recovery replays it: the durability point, the only wait
 //   5. store home      their write-back is left to the next commit (kForced) or to the truncation
 //   6. release locks   others see it only now, so nobody acts on what a cut could take back
 #pragma once
@@ -43,26 +44,28 @@ class Redo final : public Engine {
     Spill spill(*this);
     spill.write_if_large(tx, record);
 
-    make_room(slot_index, TornbitLog::log_words(record.size()));                    // 1
-    const std::uint64_t stamp = enter(slot);                                        // 2
-    if (stamp != tx.snapshot() + 1 && !tx.validate()) {                             // 3
+    make_room(slot_index, TornbitLog::log_words(record.size()));  // 1
+    const std::uint64_t stamp = enter(slot);                      // 2
+    if (stamp != tx.snapshot() + 1 && !tx.validate()) {           // 3
       leave(slot);
       throw Conflict{};
     }
-    if (!append(slot, stamp, record)) {                                             // 4
+    if (!append(slot, stamp, record)) {  // 4
       leave(slot);
       fail();
     }
-    store_home(slot, tx.writes());                                                  // 5
-    tx.finish_commit(stamp);                                                        // 6
+    store_home(slot, tx.writes());  // 5
+    tx.finish_commit(stamp);        // 6
     leave(slot);
-    if (spill.used()) truncate();  // the ring names the spilled entries: both go before their space is reused
+    if (spill.used())
+      truncate();  // the ring names the spilled entries: both go before their space is reused
   }
 
   void publish(std::span<const MaskedWrite> writes, std::size_t slot_index) override {
     refuse_if_poisoned();
     LogSlot& slot = parts_.logs->slot(slot_index);
-    std::vector<Word> record(1, 0);  // its own: this may run while a commit's record is being spilled
+    std::vector<Word> record(1,
+                             0);  // its own: this may run while a commit's record is being spilled
     record::encode_entries(writes, record);
     make_room(slot_index, TornbitLog::log_words(record.size()));
     const std::uint64_t stamp = enter(slot);
@@ -88,7 +91,9 @@ class Redo final : public Engine {
   void write_through(Word* home, const Word* words, std::size_t count, Site site) override {
     domain_.write_through(home, words, count, site);
   }
-  void flush(const void* address, std::size_t bytes, Site site) override { domain_.flush(address, bytes, site); }
+  void flush(const void* address, std::size_t bytes, Site site) override {
+    domain_.flush(address, bytes, site);
+  }
   bool fence(Site site) override {
     if (domain_.fence(site)) return true;
     poisoned_.store(true, std::memory_order_release);
@@ -103,11 +108,12 @@ class Redo final : public Engine {
     return {begin, record::encode_entries(writes, begin + 1)};
   }
 
-  /// A record larger than half a ring goes to space reserved in the heap; the ring then only names it.
-  ///   1. reserve space; empty the logs   no older record may write, at replay, where the entries will stand
-  ///   2. write the entries there; fence  cut here ⇒ nobody names them; the space was never allocated
-  ///   3. the ring record names them      from here on as any other record
-  ///   4. empty the logs again            then the space may be reused
+  /// A record larger than half a ring goes to space reserved in the heap; the ring then only names
+  /// it.
+  ///   1. reserve space; empty the logs    no older record may, at replay, write into that space
+  ///   2. write the entries there; fence   cut here ⇒ nobody names them; never allocated
+  ///   3. the ring record names them       from here on as any other record
+  ///   4. empty the logs again             then the space may be reused
   class Spill {
    public:
     explicit Spill(Redo& engine) : engine_(&engine) {}
@@ -164,8 +170,9 @@ class Redo final : public Engine {
     for (const Offset line : slot.unflushed_lines) {
       domain_.flush(parts_.region->at<std::byte>(line), kLineBytes, Site::kHome);
     }
-    // Orders: all log words before the home stores below. Without it a cut may keep a home store whose record is
-    // torn, and recovery could not take it back. The same wait makes the home words of the last commit durable.
+    // Orders: all log words before the home stores below. Without it a cut may keep a home store
+    // whose record is torn, and recovery could not take it back. The same wait makes the home words
+    // of the last commit durable.
     if (!slot.log.make_durable(domain_)) return false;
     if constexpr (kPolicy == HomePolicy::kForced) slot.unfenced_from = start;
     slot.unflushed_lines.clear();
@@ -177,7 +184,8 @@ class Redo final : public Engine {
       parts_.logs->apply(domain_, write);
       if constexpr (kPolicy == HomePolicy::kForced) {
         const Offset line = round_down(write.offset, kLineBytes);
-        if (slot.unflushed_lines.empty() || slot.unflushed_lines.back() != line) slot.unflushed_lines.push_back(line);
+        if (slot.unflushed_lines.empty() || slot.unflushed_lines.back() != line)
+          slot.unflushed_lines.push_back(line);
       }
     }
   }
@@ -189,7 +197,8 @@ class Redo final : public Engine {
     refuse_if_poisoned();
     if (!slot.ready) {  // not when the thread arrives: one that only reads needs no log
       const Ring& ring = slot.log.ring();
-      const auto at = static_cast<Offset>(reinterpret_cast<std::byte*>(ring.words) - parts_.region->base());
+      const auto at =
+          static_cast<Offset>(reinterpret_cast<std::byte*>(ring.words) - parts_.region->base());
       parts_.region->backing().allocate(at, ring.count * kWordBytes).value();
       if (!parts_.logs->prepare(domain_, slot_index)) fail();
       slot.ready = true;
@@ -201,7 +210,8 @@ class Redo final : public Engine {
   void empty_logs() {
     parts_.clock->close_gate();
     for (std::size_t i = 0; i < parts_.logs->slot_count(); ++i) {
-      while (parts_.logs->slot(i).committing.load(std::memory_order_acquire)) std::this_thread::yield();
+      while (parts_.logs->slot(i).committing.load(std::memory_order_acquire))
+        std::this_thread::yield();
     }
     const Site site = kPolicy == HomePolicy::kForced ? Site::kHome : Site::kHomeBulk;
     const bool durable = parts_.logs->truncate(domain_, parts_.clock->now(), site);
@@ -214,9 +224,11 @@ class Redo final : public Engine {
   }
   [[noreturn]] void fail() {
     poisoned_.store(true, std::memory_order_release);
-    throw Exception(Code::kPoisoned, parts_.region->path() +
-                                         ": a write or sync to the storage failed, so nothing more is accepted; what "
-                                         "was acknowledged is safe, fix the device and reopen the pool");
+    throw Exception(
+        Code::kPoisoned,
+        parts_.region->path() +
+            ": a write or sync to the storage failed, so nothing more is accepted; what "
+            "was acknowledged is safe, fix the device and reopen the pool");
   }
 
   EngineParts parts_;
@@ -225,8 +237,8 @@ class Redo final : public Engine {
   std::atomic<bool> poisoned_{false};
 };
 
-/// The yardsticks: no log. With `kFlush` home words are flushed and fenced once, at the end (a cut in between leaves
-/// half a transaction); without it nothing is made durable at all.
+/// The yardsticks: no log. With `kFlush` home words are flushed and fenced once, at the end (a cut
+/// in between leaves half a transaction); without it nothing is made durable at all.
 template <Domain D, bool kFlush>
 class Unlogged final : public Engine {
  public:
@@ -254,7 +266,9 @@ class Unlogged final : public Engine {
   void write_through(Word* home, const Word* words, std::size_t count, Site site) override {
     domain_.write_through(home, words, count, site);
   }
-  void flush(const void* address, std::size_t bytes, Site site) override { domain_.flush(address, bytes, site); }
+  void flush(const void* address, std::size_t bytes, Site site) override {
+    domain_.flush(address, bytes, site);
+  }
   bool fence(Site site) override { return domain_.fence(site); }
 
  private:

@@ -25,7 +25,8 @@ void Tx::extend() {
 bool Tx::validate() const {
   for (const Read& read : reads_) {
     const std::uint64_t current = read.orec->load(std::memory_order_acquire);
-    // Owned by this transaction: it was locked at a version within the snapshot, so it has not changed since the read.
+    // Owned by this transaction: it was locked at a version within the snapshot, so it has not
+    // changed since the read.
     if (current != read.seen && current != me()) return false;
   }
   return true;
@@ -64,7 +65,8 @@ void Tx::write(void* to, const void* from, std::size_t bytes) {
 }
 
 void* Tx::allocate(std::size_t bytes) {
-  if (read_only_) throw Exception(Code::kMisuse, "an allocation in a read_only() transaction; use atomically()");
+  if (read_only_)
+    throw Exception(Code::kMisuse, "an allocation in a read_only() transaction; use atomically()");
   const Offset object = world_->heap->reserve(heap_cache_, bytes);
   try {
     allocated_.add(object);
@@ -77,7 +79,8 @@ void* Tx::allocate(std::size_t bytes) {
 
 void Tx::free(void* object) {
   if (object == nullptr) return;
-  if (read_only_) throw Exception(Code::kMisuse, "a free in a read_only() transaction; use atomically()");
+  if (read_only_)
+    throw Exception(Code::kMisuse, "a free in a read_only() transaction; use atomically()");
   const Offset offset = offset_of(object);
   if (!allocated_.contains(offset)) ask_heap([&] { world_->heap->check_live(offset); });
   if (freed_.contains(offset))
@@ -92,7 +95,8 @@ void Tx::outdate(Offset begin, std::uint64_t bytes) {
     LockTable::Orec& orec = world_->locks->of(line);
     for (int waited = 0;; ++waited) {
       std::uint64_t current = orec.load(std::memory_order_acquire);
-      if (current == me()) {  // another line of this transaction shares the orec: readers conflict until it ends
+      if (current == me()) {
+        // Another line of this transaction shares the orec: readers conflict until it ends.
         for (Lock& lock : locks_) {
           if (lock.orec == &orec) lock.before = LockTable::unlocked(version);
         }
@@ -103,7 +107,8 @@ void Tx::outdate(Offset begin, std::uint64_t bytes) {
         if (waited > 1000) conflict();
         std::this_thread::yield();
       } else if (LockTable::version(current) >= version ||
-                 orec.compare_exchange_weak(current, LockTable::unlocked(version), std::memory_order_acq_rel)) {
+                 orec.compare_exchange_weak(current, LockTable::unlocked(version),
+                                            std::memory_order_acq_rel)) {
         break;
       }
     }
@@ -123,7 +128,8 @@ void Tx::collect_heap_writes() {
 
 void Tx::finish_commit(std::uint64_t stamp) {
   // Release: whoever sees the new version sees the home stores made under the lock.
-  for (const Lock& lock : locks_) lock.orec->store(LockTable::unlocked(stamp), std::memory_order_release);
+  for (const Lock& lock : locks_)
+    lock.orec->store(LockTable::unlocked(stamp), std::memory_order_release);
   for (const Offset object : freed_) world_->heap->release(object);
   locks_.clear();
   reads_.clear();

@@ -1,5 +1,6 @@
-// Tx: the word STM under every redo engine: encounter-time locking, write-back, validated reads (Mnemosyne §5). It
-// knows nothing of persistence: a commit hands its writes to the pool's engine, which decides when they are durable.
+// Tx: the word STM under every redo engine: encounter-time locking, write-back, validated reads
+// (Mnemosyne §5). It knows nothing of persistence: a commit hands its writes to the pool's engine,
+// which decides when they are durable.
 #pragma once
 
 #include <cstring>
@@ -25,7 +26,8 @@ struct TxWorld {
 };
 
 /// One thread's transaction, reused from one to the next.
-/// Opacity: every read is validated when it is made, so user code never sees a state that no commit produced.
+/// Opacity: every read is validated when it is made, so user code never sees a state that no commit
+///          produced.
 /// Threads: one.
 class alignas(kLineBytes) Tx {
  public:
@@ -33,7 +35,7 @@ class alignas(kLineBytes) Tx {
   Tx(const Tx&) = delete;
   Tx& operator=(const Tx&) = delete;
 
-  // ---- the face that containers see (perdure/tx.h) ----
+  // ---- the face that containers see (perdure/tx.h) ----------------------------------------------
   template <Field T>
   T load(const T& field) {
     const Offset offset = offset_of(&field);
@@ -71,10 +73,10 @@ class alignas(kLineBytes) Tx {
     return ask_heap([&] { return world_->heap->usable_bytes(offset_of(object)); });
   }
 
-  // ---- the face that engines and the pool see ----
+  // ---- the face that engines and the pool see ---------------------------------------------------
   bool active() const { return active_; }
-  /// `read_only`: stores are refused. `tracked`: reads are remembered, so that the snapshot may move (always for
-  /// updates; for readers only after untracked attempts kept meeting newer data).
+  /// `read_only`: stores are refused. `tracked`: reads are remembered, so that the snapshot may
+  /// move (always for updates; for readers only after untracked attempts kept meeting newer data).
   void begin(bool read_only, bool tracked);
   bool read_only() const { return read_only_; }
   bool has_updates() const { return !writes_.empty() || !allocated_.empty() || !freed_.empty(); }
@@ -89,9 +91,9 @@ class alignas(kLineBytes) Tx {
   /// Undoes everything. Never fails.
   void roll_back() noexcept;
   Heap::Cache& heap_cache() { return heap_cache_; }
-  /// Gives the lines of free space a new version, before something writes them past the transactions. Without it a
-  /// reader that still holds a pointer to what was freed there would take the new bytes for the object's.
-  /// May end the attempt with a Conflict.
+  /// Gives the lines of free space a new version, before something writes them past the
+  /// transactions. Without it a reader that still holds a pointer to what was freed there would
+  /// take the new bytes for the object's. May end the attempt with a Conflict.
   void outdate(Offset begin, std::uint64_t bytes);
   /// Set when an attempt ended in a Conflict; user code that swallows it does not get to commit.
   bool doomed() const { return doomed_; }
@@ -128,7 +130,8 @@ class alignas(kLineBytes) Tx {
     return inside(at, kWordBytes, super.heap_offset, world_->region->grown_bytes()) ||
            inside(at, kWordBytes, super.root_offset, super.head_offset);
   }
-  /// The heap's answer about an object, unless the question came from a state that another commit has overtaken.
+  /// The heap's answer about an object, unless the question came from a state that another commit
+  /// has overtaken.
   template <class Question>
   std::invoke_result_t<Question&> ask_heap(Question question) {
     try {
@@ -158,7 +161,8 @@ class alignas(kLineBytes) Tx {
 inline Word Tx::load_at(Offset at) {
   LockTable::Orec& orec = world_->locks->of(at);
   for (;;) {
-    // Acquire, then the word (acquire), then the orec again: an unchanged, unlocked orec brackets the read.
+    // Acquire, then the word (acquire), then the orec again: an unchanged, unlocked orec brackets
+    // the read.
     const std::uint64_t before = orec.load(std::memory_order_acquire);
     if (LockTable::locked(before)) [[unlikely]] {
       if (before == me()) return owned_word(at);
@@ -171,8 +175,10 @@ inline Word Tx::load_at(Offset at) {
       extend();
       continue;
     }
-    // An untracked reader needs no read set: every read was valid at the one snapshot, which extend() never moves.
-    if (tracked_ && (reads_.empty() || reads_.back().orec != &orec)) reads_.push_back({&orec, before});
+    // An untracked reader needs no read set: every read was valid at the one snapshot, which
+    // extend() never moves.
+    if (tracked_ && (reads_.empty() || reads_.back().orec != &orec))
+      reads_.push_back({&orec, before});
     return value;
   }
 }
@@ -189,13 +195,17 @@ inline void Tx::lock(Offset at) {
     if (read_only_) [[unlikely]]
       throw Exception(Code::kMisuse, "a store in a read_only() transaction; use atomically()");
     if (!storable(at)) [[unlikely]]
-      throw Exception(Code::kMisuse, "a store to an address outside the pool; transactions store to persistent objects");
+      throw Exception(
+          Code::kMisuse,
+          "a store to an address outside the pool; transactions store to persistent objects");
     if (LockTable::version(before) > snapshot_) {
       extend();
       continue;
     }
-    // Acquire: pairs with the release of the last owner, whose home stores must be seen by owned_word().
-    if (orec.compare_exchange_weak(before, me(), std::memory_order_acq_rel, std::memory_order_relaxed)) {
+    // Acquire: pairs with the release of the last owner, whose home stores must be seen by
+    //          owned_word().
+    if (orec.compare_exchange_weak(before, me(), std::memory_order_acq_rel,
+                                   std::memory_order_relaxed)) {
       locks_.push_back({&orec, before});
       return;
     }

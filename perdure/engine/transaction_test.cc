@@ -1,7 +1,5 @@
 #include "perdure/engine/transaction.h"
 
-#include <gtest/gtest.h>
-
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -10,6 +8,8 @@
 #include <stdexcept>
 #include <thread>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "tests/small_pool.h"
 
@@ -58,7 +58,7 @@ class Turns {
   std::atomic<int> turn_{0};
 };
 
-// ---- one transaction ---------------------------------------------------------------------------------------------
+// ---- one transaction ----------------------------------------------------------------------------
 
 TEST_F(TransactionTest, CommittedIsThereAfterAKillAndUncommittedIsNot) {
   auto* words = pool.root<Accounts>("accounts");
@@ -109,7 +109,8 @@ TEST_F(TransactionTest, UnalignedReadsAndWritesOfAnyLengthMatchMemcpy) {
           const std::size_t from = random() % 512;
           std::vector<std::uint8_t> got(random() % (513 - from));
           tx.read(got.data(), area->byte.data() + from, got.size());
-          ASSERT_TRUE(std::equal(got.begin(), got.end(), now.begin() + static_cast<std::ptrdiff_t>(from)));
+          ASSERT_TRUE(
+              std::equal(got.begin(), got.end(), now.begin() + static_cast<std::ptrdiff_t>(from)));
         }
         if (!keep) throw std::runtime_error("no");
       });
@@ -119,7 +120,8 @@ TEST_F(TransactionTest, UnalignedReadsAndWritesOfAnyLengthMatchMemcpy) {
     ASSERT_TRUE(std::equal(model.begin(), model.end(), area->byte.begin()));
   }
   Pool recovered = after_kill();
-  EXPECT_TRUE(std::equal(model.begin(), model.end(), recovered.find_root<Area>("area")->byte.begin()));
+  EXPECT_TRUE(
+      std::equal(model.begin(), model.end(), recovered.find_root<Area>("area")->byte.begin()));
 }
 
 TEST_F(TransactionTest, AUserExceptionRollsBackAndIsRethrown) {
@@ -132,7 +134,8 @@ TEST_F(TransactionTest, AUserExceptionRollsBackAndIsRethrown) {
   }),
                std::runtime_error);
   EXPECT_EQ(words->balance[0], 0u);
-  pool.atomically([&](Tx& tx) { EXPECT_EQ(tx.load(words->balance[0]), 0u); });  // no lock is left behind
+  pool.atomically(
+      [&](Tx& tx) { EXPECT_EQ(tx.load(words->balance[0]), 0u); });  // no lock is left behind
 }
 
 TEST_F(TransactionTest, ReturnsWhatTheBodyReturns) {
@@ -167,13 +170,15 @@ TEST_F(TransactionTest, AReadOnlyTransactionRefusesStoresAllocationsAndFrees) {
   EXPECT_EQ(refused([&](Tx& tx) { tx.write(words, "x", 1); }), "misuse");
   EXPECT_EQ(refused([&](Tx& tx) { tx.allocate(10); }), "misuse");
   EXPECT_EQ(refused([&](Tx& tx) { tx.free(object); }), "misuse");
-  EXPECT_EQ(refused([&](Tx&) { pool.atomically([&](Tx& tx) { tx.store(words->balance[0], 1); }); }), "misuse");
+  EXPECT_EQ(refused([&](Tx&) { pool.atomically([&](Tx& tx) { tx.store(words->balance[0], 1); }); }),
+            "misuse");
   EXPECT_EQ(words->balance[0], 0u);
 }
 
 TEST_F(TransactionTest, AStoreOutsideThePoolIsRefused) {
   std::uint64_t on_the_stack = 5;
-  EXPECT_EQ(code_thrown_by([&] { pool.atomically([&](Tx& tx) { tx.store(on_the_stack, 6); }); }), "misuse");
+  EXPECT_EQ(code_thrown_by([&] { pool.atomically([&](Tx& tx) { tx.store(on_the_stack, 6); }); }),
+            "misuse");
   EXPECT_EQ(on_the_stack, 5u);
   EXPECT_EQ(code_thrown_by([&] { (void)after_kill(); }), "nothing") << "the pool stays readable";
 }
@@ -194,7 +199,7 @@ TEST_F(TransactionTest, AReadOnlyTransactionCostsNothing) {
   EXPECT_EQ((counters.total() - before).fences, 1u) << "one fence makes an update durable";
 }
 
-// ---- memory ------------------------------------------------------------------------------------------------------
+// ---- memory -------------------------------------------------------------------------------------
 
 TEST_F(TransactionTest, WhatAnAbortedTransactionAllocatedIsNotLeaked) {
   auto* words = pool.root<Accounts>("accounts");
@@ -242,15 +247,15 @@ TEST_F(TransactionTest, DoubleAndForeignFreesAreRefusedAndRolledBack) {
     });
   };
   EXPECT_EQ(refused([&](Tx& tx) {
-    tx.free(object);
-    tx.free(object);
-  }),
+              tx.free(object);
+              tx.free(object);
+            }),
             "misuse");
   EXPECT_EQ(refused([&](Tx& tx) {
-    void* fresh = tx.allocate(10);
-    tx.free(fresh);
-    tx.free(fresh);
-  }),
+              void* fresh = tx.allocate(10);
+              tx.free(fresh);
+              tx.free(fresh);
+            }),
             "misuse");
   EXPECT_EQ(refused([&](Tx& tx) { tx.free(static_cast<char*>(object) + 16); }), "misuse");
   EXPECT_EQ(refused([&](Tx& tx) { tx.free(&on_the_stack); }), "misuse");
@@ -297,15 +302,15 @@ TEST_F(TransactionTest, ManyAllocationsAndFreesInOneTransactionTakeLinearTime) {
   EXPECT_LT(many, 8 * few * 6) << "eight times the objects";
 }
 
-// ---- large -------------------------------------------------------------------------------------------------------
+// ---- large --------------------------------------------------------------------------------------
 
 TEST_F(TransactionTest, TransactionsLargerThanTheLogCommitAndSurviveAKill) {
   struct Large {
     std::array<std::uint64_t, 40000> word;
   };
   auto* large = pool.root<Large>("large");
-  for (const std::uint64_t words : {std::uint64_t{2000}, std::uint64_t{4000}, std::uint64_t{4100}, std::uint64_t{8200},
-                                    std::uint64_t{40000}}) {
+  for (const std::uint64_t words : {std::uint64_t{2000}, std::uint64_t{4000}, std::uint64_t{4100},
+                                    std::uint64_t{8200}, std::uint64_t{40000}}) {
     pool.atomically([&](Tx& tx) {
       for (std::uint64_t i = 0; i < words; ++i) tx.store(large->word[i], words * 1000 + i);
     });
@@ -357,13 +362,16 @@ TEST_F(TransactionTest, ThousandsOfCommitsWrapTheLogManyTimes) {
     if (i % 50 != 0) continue;
     Image copy = small;
     Pool recovered = copy.pool().value();
-    ASSERT_TRUE(std::equal(model.begin(), model.end(), recovered.find_root<Accounts>("accounts")->balance.begin())) << i;
+    ASSERT_TRUE(std::equal(model.begin(), model.end(),
+                           recovered.find_root<Accounts>("accounts")->balance.begin()))
+        << i;
   }
 }
 
 // A segment of 4 MiB has 512 class words: formatting it is a record larger than the smallest ring.
 TEST_F(TransactionTest, AnyAllowedGeometryCanGrow) {
-  for (const std::uint64_t segment_bytes : {kMinSegmentBytes, std::uint64_t{4} << 20, kMaxSegmentBytes}) {
+  for (const std::uint64_t segment_bytes :
+       {kMinSegmentBytes, std::uint64_t{4} << 20, kMaxSegmentBytes}) {
     SCOPED_TRACE(segment_bytes);
     Image geometry = Image::formatted({4 * segment_bytes, segment_bytes, kPageBytes, 2, 4});
     Pool grown = geometry.pool().value();
@@ -380,7 +388,7 @@ TEST_F(TransactionTest, AnyAllowedGeometryCanGrow) {
   }
 }
 
-// ---- isolation ---------------------------------------------------------------------------------------------------
+// ---- isolation ----------------------------------------------------------------------------------
 
 TEST_F(TransactionTest, NoReaderEverSeesABrokenTotalNotEvenInsideAnAttemptThatFails) {
   auto* accounts = pool.root<Accounts>("accounts");
@@ -422,7 +430,8 @@ TEST_F(TransactionTest, NoReaderEverSeesABrokenTotalNotEvenInsideAnAttemptThatFa
   EXPECT_EQ(broken, 0u);
   Pool recovered = after_kill();
   const auto* found = recovered.find_root<Accounts>("accounts");
-  EXPECT_EQ(std::accumulate(found->balance.begin(), found->balance.end(), std::uint64_t{0}), 64 * kEach);
+  EXPECT_EQ(std::accumulate(found->balance.begin(), found->balance.end(), std::uint64_t{0}),
+            64 * kEach);
 }
 
 TEST_F(TransactionTest, NoUpdateIsLostUnderOversubscription) {
@@ -433,12 +442,14 @@ TEST_F(TransactionTest, NoUpdateIsLostUnderOversubscription) {
   for (int t = 0; t < kThreads; ++t) {
     threads.emplace_back([&] {
       for (int i = 0; i < rounds; ++i) {
-        pool.atomically([&](Tx& tx) { tx.store(accounts->balance[0], tx.load(accounts->balance[0]) + 1); });
+        pool.atomically(
+            [&](Tx& tx) { tx.store(accounts->balance[0], tx.load(accounts->balance[0]) + 1); });
       }
     });
   }
   for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(accounts->balance[0], static_cast<std::uint64_t>(kThreads) * static_cast<std::uint64_t>(rounds));
+  EXPECT_EQ(accounts->balance[0],
+            static_cast<std::uint64_t>(kThreads) * static_cast<std::uint64_t>(rounds));
   Pool recovered = after_kill();
   EXPECT_EQ(recovered.find_root<Accounts>("accounts")->balance[0], accounts->balance[0]);
 }
@@ -477,12 +488,18 @@ TEST_F(TransactionTest, NeighbouringBytesOfOneWordDoNotOverwriteEachOther) {
   for (int t = 0; t < 8; ++t) {
     threads.emplace_back([&, t] {
       for (int i = 0; i < kRounds / 10; ++i) {
-        pool.atomically([&](Tx& tx) { tx.store(bytes->byte[static_cast<std::size_t>(t)], static_cast<std::uint8_t>(tx.load(bytes->byte[static_cast<std::size_t>(t)]) + 1)); });
+        pool.atomically([&](Tx& tx) {
+          tx.store(
+              bytes->byte[static_cast<std::size_t>(t)],
+              static_cast<std::uint8_t>(tx.load(bytes->byte[static_cast<std::size_t>(t)]) + 1));
+        });
       }
     });
   }
   for (std::thread& thread : threads) thread.join();
-  for (int t = 0; t < 8; ++t) EXPECT_EQ(bytes->byte[static_cast<std::size_t>(t)], static_cast<std::uint8_t>(kRounds / 10)) << t;
+  for (int t = 0; t < 8; ++t)
+    EXPECT_EQ(bytes->byte[static_cast<std::size_t>(t)], static_cast<std::uint8_t>(kRounds / 10))
+        << t;
 }
 
 TEST_F(TransactionTest, SwallowingAConflictDoesNotCommit) {
@@ -492,7 +509,8 @@ TEST_F(TransactionTest, SwallowingAConflictDoesNotCommit) {
     int attempts = 0;
     std::thread other([&] {
       turns.wait_for(1);
-      pool.atomically([&](Tx& tx) { tx.store(accounts->balance[0], tx.load(accounts->balance[0]) + 100); });
+      pool.atomically(
+          [&](Tx& tx) { tx.store(accounts->balance[0], tx.load(accounts->balance[0]) + 100); });
       turns.next();
     });
     pool.atomically([&](Tx& tx) {
@@ -551,12 +569,14 @@ TEST_F(TransactionTest, FreeingWhatAnotherTransactionJustFreedIsAConflictNotADou
   }
 }
 
-// A reader that still holds a pointer to what was freed must not see what the engine itself puts there.
+// A reader that still holds a pointer to what was freed must not see what the engine itself puts
+// there.
 TEST_F(TransactionTest, AStalePointerNeverShowsTheEnginesOwnWrites) {
   struct Large {
     std::array<std::uint64_t, 4000> word;
   };
-  Image small = Image::formatted({std::uint64_t{8} << 20, std::uint64_t{128} << 10, kPageBytes, 3, 8});
+  Image small =
+      Image::formatted({std::uint64_t{8} << 20, std::uint64_t{128} << 10, kPageBytes, 3, 8});
   Pool on_small = small.pool(EngineKind::kMnemosyne, 16).value();
   auto* head = on_small.root<perdure::link<Node>>("head");
   auto* large = on_small.root<Large>("large");
@@ -575,7 +595,8 @@ TEST_F(TransactionTest, AStalePointerNeverShowsTheEnginesOwnWrites) {
         tx.store(head->offset, 0);
       });
       on_small.atomically([&](Tx& tx) {  // spills about as much as was freed
-        for (std::size_t i = 0; i < std::min<std::size_t>(bytes / 8 - 2, 4000); ++i) tx.store(large->word[i], i);
+        for (std::size_t i = 0; i < std::min<std::size_t>(bytes / 8 - 2, 4000); ++i)
+          tx.store(large->word[i], i);
       });
       turns.next();
     });
@@ -642,7 +663,8 @@ TEST_F(TransactionTest, AListIsPushedAndPoppedByManyThreadsWithoutLossOrLeak) {
     of->read_only([&](Tx& tx) {
       left = nodes = 0;
       const auto* root = of->find_root<perdure::link<Node>>("head");
-      for (perdure::link<Node> at{tx.load(root->offset)}; at; at.offset = tx.load(tx.at(at)->next.offset)) {
+      for (perdure::link<Node> at{tx.load(root->offset)}; at;
+           at.offset = tx.load(tx.at(at)->next.offset)) {
         left += tx.load(tx.at(at)->value);
         ++nodes;
       }

@@ -56,7 +56,9 @@ class WriteSet {
   };
   static std::size_t mix(Offset offset) { return (offset >> 3) * 0x9e3779b97f4a7c15u >> 20; }
   static std::size_t hash(Offset offset) { return mix(offset); }
-  static std::uint64_t filter_bit(Offset offset) { return std::uint64_t{1} << (mix(offset) >> 8 & 63); }
+  static std::uint64_t filter_bit(Offset offset) {
+    return std::uint64_t{1} << (mix(offset) >> 8 & 63);
+  }
 
   void add_to_index() {
     if (writes_.size() * 2 > index_.size()) {

@@ -13,7 +13,8 @@ using heap_layout::kBitsPerWord;
 using heap_layout::kClassBytes;
 using heap_layout::SegmentKind;
 
-/// The volatile side of a block. Free bits say what can be reserved: neither published nor reserved nor being freed.
+/// The volatile side of a block. Free bits say what can be reserved: neither published nor reserved
+/// nor being freed.
 struct Heap::Block {
   std::atomic<BlockKind> kind{BlockKind::kFree};
   std::atomic<std::uint8_t> size_class{0};
@@ -47,7 +48,8 @@ Heap::Heap(Region& region, Services services)
       segments_(std::make_unique<std::atomic<Segment*>[]>(region.max_segments())) {}
 
 Heap::~Heap() {
-  for (std::uint64_t i = 0; i < segment_count_; ++i) delete segments_[i].load(std::memory_order_relaxed);
+  for (std::uint64_t i = 0; i < segment_count_; ++i)
+    delete segments_[i].load(std::memory_order_relaxed);
 }
 
 Offset Heap::block_offset(std::uint64_t block) const {
@@ -58,17 +60,19 @@ Offset Heap::class_word_offset(std::uint64_t block) const {
 }
 Offset Heap::bitmap_offset(std::uint64_t block) const {
   return segment_offset(block / blocks_per_segment_) +
-         (blocks_per_segment_ + block % blocks_per_segment_ * heap_layout::kBitmapWords) * kWordBytes;
+         (blocks_per_segment_ + block % blocks_per_segment_ * heap_layout::kBitmapWords) *
+             kWordBytes;
 }
 Heap::Block& Heap::block_at(std::uint64_t block) const {
   return segment(block / blocks_per_segment_).blocks[block % blocks_per_segment_];
 }
 
-// ---- opening ---------------------------------------------------------------------------------------------------
+// ---- opening ------------------------------------------------------------------------------------
 
 void Heap::add_segment(std::uint64_t index, SegmentKind kind, std::uint64_t argument) {
   delete segments_[index].load(std::memory_order_relaxed);
-  segments_[index].store(new Segment(blocks_per_segment_, kind, argument), std::memory_order_release);
+  segments_[index].store(new Segment(blocks_per_segment_, kind, argument),
+                         std::memory_order_release);
   segment_count_ = std::max(segment_count_, index + 1);
 }
 
@@ -87,13 +91,16 @@ Result<void> Heap::open(std::vector<std::string>* findings) {
     } else {
       kind = static_cast<SegmentKind>(heap_layout::kind_of(*payload));
       argument = heap_layout::argument_of(*payload);
-      if ((kind == SegmentKind::kHugeTail) != (huge_tail > 0)) wrong = "breaks the chain of a huge object";
-      if (kind == SegmentKind::kHuge && (argument == 0 || argument > count - i)) wrong = "names a huge object that ends outside";
+      if ((kind == SegmentKind::kHugeTail) != (huge_tail > 0))
+        wrong = "breaks the chain of a huge object";
+      if (kind == SegmentKind::kHuge && (argument == 0 || argument > count - i))
+        wrong = "names a huge object that ends outside";
     }
     if (!wrong.empty()) {
-      std::string message = region_->path() + ": heap segment " + std::to_string(i) + "'s table word (byte " +
-                            std::to_string(at) + ") " + wrong +
-                            "; the segment's objects cannot be told apart, restore the pool from a backup";
+      std::string message =
+          region_->path() + ": heap segment " + std::to_string(i) + "'s table word (byte " +
+          std::to_string(at) + ") " + wrong +
+          "; the segment's objects cannot be told apart, restore the pool from a backup";
       if (findings == nullptr) return Error{Code::kCorrupt, std::move(message)};
       findings->push_back(std::move(message));
       kind = SegmentKind::kHugeTail;  // never allocated from
@@ -129,12 +136,14 @@ Result<void> Heap::open_segment(std::uint64_t index, std::vector<std::string>* f
     const std::uint8_t raw_kind = payload ? heap_layout::kind_of(*payload) : 0xff;
     const std::uint64_t argument = payload ? heap_layout::argument_of(*payload) : 0;
     const auto kind = static_cast<BlockKind>(raw_kind);
-    const bool valid = payload && raw_kind <= 3 && (kind == BlockKind::kMeta) == (i < meta_blocks_) &&
-                       (kind != BlockKind::kSmall || argument < heap_layout::kClasses) &&
-                       (kind != BlockKind::kExtent || (argument >= 1 && argument <= blocks_per_segment_ - i)) &&
-                       (skip == 0 || kind == BlockKind::kFree);
+    const bool valid =
+        payload && raw_kind <= 3 && (kind == BlockKind::kMeta) == (i < meta_blocks_) &&
+        (kind != BlockKind::kSmall || argument < heap_layout::kClasses) &&
+        (kind != BlockKind::kExtent || (argument >= 1 && argument <= blocks_per_segment_ - i)) &&
+        (skip == 0 || kind == BlockKind::kFree);
     if (!valid) {
-      if (!report(at, "the class word of block " + std::to_string(i) + " is damaged")) return result;
+      if (!report(at, "the class word of block " + std::to_string(i) + " is damaged"))
+        return result;
       block.kind = BlockKind::kMeta;  // never allocated from
       skip = 0;
       continue;
@@ -161,11 +170,13 @@ Result<void> Heap::open_segment(std::uint64_t index, std::vector<std::string>* f
       const std::uint32_t in_use = static_cast<std::uint32_t>(word);
       const std::uint32_t existing = here == 32 ? ~0u : (1u << here) - 1;
       if (!heap_layout::bitmap_word_valid(word) || (in_use & ~existing) != 0) {
-        if (!report(bitmap_at, "a bitmap word of block " + std::to_string(i) + " is damaged")) return result;
+        if (!report(bitmap_at, "a bitmap word of block " + std::to_string(i) + " is damaged"))
+          return result;
         continue;  // its objects count as live
       }
       const std::uint64_t free_bits = ~in_use & existing;
-      block.free_bits[w / 2].fetch_or(free_bits << (w % 2 * kBitsPerWord), std::memory_order_relaxed);
+      block.free_bits[w / 2].fetch_or(free_bits << (w % 2 * kBitsPerWord),
+                                      std::memory_order_relaxed);
       free_objects += static_cast<std::uint32_t>(std::popcount(free_bits));
     }
     block.free_objects = free_objects;
@@ -177,7 +188,7 @@ Result<void> Heap::open_segment(std::uint64_t index, std::vector<std::string>* f
   return result;
 }
 
-// ---- reserving -------------------------------------------------------------------------------------------------
+// ---- reserving ----------------------------------------------------------------------------------
 
 Offset Heap::reserve(Cache& cache, std::uint64_t bytes) {
   if (bytes == 0) throw Exception(Code::kInvalid, "an allocation of 0 bytes");
@@ -185,8 +196,9 @@ Offset Heap::reserve(Cache& cache, std::uint64_t bytes) {
     const std::uint64_t in_segment = (blocks_per_segment_ - meta_blocks_) * kBlockBytes;
     if (bytes <= in_segment) return reserve_extent((bytes + kBlockBytes - 1) / kBlockBytes);
     if (bytes > geometry().capacity_bytes)
-      throw Exception(Code::kNoSpace, region_->path() + ": an object of " + std::to_string(bytes) +
-                                          " bytes is larger than the pool's capacity; create a larger pool");
+      throw Exception(Code::kNoSpace,
+                      region_->path() + ": an object of " + std::to_string(bytes) +
+                          " bytes is larger than the pool's capacity; create a larger pool");
     return reserve_huge((bytes + geometry().segment_bytes - 1) / geometry().segment_bytes);
   }
   const std::size_t size_class = heap_layout::class_of(bytes);
@@ -204,14 +216,16 @@ Offset Heap::reserve(Cache& cache, std::uint64_t bytes) {
 Offset Heap::take_bit(std::uint32_t number) {
   Block& block = block_at(number);
   for (std::size_t w = 0; w < block.free_bits.size(); ++w) {
-    // Other threads only add bits (release), so a bit seen here stays until this thread takes it. Acquire: pairs
-    // with release(), after which the freeing transaction has no more to do with the object.
+    // Other threads only add bits (release), so a bit seen here stays until this thread takes it.
+    // Acquire: pairs with release(), after which the freeing transaction has no more to do with the
+    // object.
     const std::uint64_t bits = block.free_bits[w].load(std::memory_order_acquire);
     if (bits == 0) continue;
     const auto bit = static_cast<unsigned>(std::countr_zero(bits));
     block.free_bits[w].fetch_and(~(std::uint64_t{1} << bit), std::memory_order_relaxed);
     block.free_objects.fetch_sub(1, std::memory_order_relaxed);
-    return block_offset(number) + (w * 64 + bit) * kClassBytes[block.size_class.load(std::memory_order_relaxed)];
+    return block_offset(number) +
+           (w * 64 + bit) * kClassBytes[block.size_class.load(std::memory_order_relaxed)];
   }
   return 0;
 }
@@ -234,24 +248,27 @@ void Heap::disown(std::uint32_t block_plus_one) {
   Block& block = block_at(block_plus_one - 1);
   ClassList& list = classes_[block.size_class.load(std::memory_order_relaxed)];
   const std::lock_guard lock(list.mutex);
-  // Sequentially consistent against release(), which counts first and looks at `listed` second: either that one sees
-  // false and lists the block, or this one sees the object that it gave back. Weaker, the block could be lost.
+  // Sequentially consistent against release(), which counts first and looks at `listed` second:
+  // either that one sees false and lists the block, or this one sees the object that it gave back.
+  // Weaker, the block could be lost.
   block.listed.store(false, std::memory_order_seq_cst);
   if (block.free_objects.load(std::memory_order_seq_cst) == 0) return;
   block.listed.store(true, std::memory_order_relaxed);
   list.partial.push_back(block_plus_one);
 }
 
-/// Turns a free block into an empty superblock. Its own record, ahead of the caller's transaction: a cut afterwards
-/// leaves an empty superblock, which is no leak.
+/// Turns a free block into an empty superblock. Its own record, ahead of the caller's transaction:
+/// a cut afterwards leaves an empty superblock, which is no leak.
 std::uint32_t Heap::activate_block(std::size_t size_class) {
   const std::lock_guard lock(blocks_mutex_);
   const std::uint64_t number = find_blocks(1);
   const std::size_t objects = heap_layout::objects_in_block(size_class);
   std::vector<MaskedWrite> writes;
-  writes.push_back({class_word_offset(number), heap_layout::block_word(BlockKind::kSmall, size_class), kWholeWord});
+  writes.push_back({class_word_offset(number),
+                    heap_layout::block_word(BlockKind::kSmall, size_class), kWholeWord});
   for (std::size_t w = 0; w * kBitsPerWord < objects; ++w) {
-    writes.push_back({bitmap_offset(number) + w * kWordBytes, heap_layout::bitmap_word(0), kWholeWord});
+    writes.push_back(
+        {bitmap_offset(number) + w * kWordBytes, heap_layout::bitmap_word(0), kWholeWord});
   }
   services_.publish(writes);
   Block& block = block_at(number);
@@ -260,7 +277,8 @@ std::uint32_t Heap::activate_block(std::size_t size_class) {
   block.free_objects.store(static_cast<std::uint32_t>(objects), std::memory_order_relaxed);
   for (std::size_t w = 0; w < block.free_bits.size(); ++w) {
     const std::size_t here = objects > w * 64 ? std::min<std::size_t>(64, objects - w * 64) : 0;
-    block.free_bits[w].store(here == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << here) - 1, std::memory_order_relaxed);
+    block.free_bits[w].store(here == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << here) - 1,
+                             std::memory_order_relaxed);
   }
   block.kind.store(BlockKind::kSmall, std::memory_order_release);
   return static_cast<std::uint32_t>(number + 1);
@@ -297,12 +315,14 @@ std::uint64_t Heap::find_blocks(std::uint64_t count) {
 /// Gives a free segment class words. Bitmaps come with activate_block(). Requires: blocks_mutex_.
 void Heap::format_segment(std::uint64_t index) {
   services_.outdate(segment_offset(index), meta_blocks_ * kBlockBytes);
-  // In records that the smallest ring can hold. A cut between them leaves class words in a segment that is still free.
+  // In records that the smallest ring can hold. A cut between them leaves class words in a segment
+  // that is still free.
   constexpr std::uint64_t kWordsPerRecord = 128;
   std::vector<MaskedWrite> writes;
   for (std::uint64_t b = 0; b < blocks_per_segment_; ++b) {
     const BlockKind kind = b < meta_blocks_ ? BlockKind::kMeta : BlockKind::kFree;
-    writes.push_back({class_word_offset(index * blocks_per_segment_ + b), heap_layout::block_word(kind), kWholeWord});
+    writes.push_back({class_word_offset(index * blocks_per_segment_ + b),
+                      heap_layout::block_word(kind), kWholeWord});
     if (writes.size() < kWordsPerRecord) continue;
     services_.publish(writes);
     writes.clear();
@@ -315,14 +335,17 @@ void Heap::format_segment(std::uint64_t index) {
   search_from_ = std::min(search_from_, index);
 }
 
-/// Requires: blocks_mutex_. Grows by at least `segments`, and by an eighth of the pool, so that a loading pool does
-/// not sync the file's size all the time.
+/// Requires: blocks_mutex_. Grows by at least `segments`, and by an eighth of the pool, so that a
+/// loading pool does not sync the file's size all the time.
 void Heap::grow_by(std::uint64_t segments) {
-  const std::uint64_t generous = std::min<std::uint64_t>(std::max(segments, segment_count_ / 8), 64 + segments);
+  const std::uint64_t generous =
+      std::min<std::uint64_t>(std::max(segments, segment_count_ / 8), 64 + segments);
   auto grown = services_.grow(generous);
-  if (!grown && grown.error().code == Code::kNoSpace && generous > segments) grown = services_.grow(segments);
+  if (!grown && grown.error().code == Code::kNoSpace && generous > segments)
+    grown = services_.grow(segments);
   grown.value();
-  for (std::uint64_t i = segment_count_; i < region_->segments(); ++i) add_segment(i, SegmentKind::kFree, 0);
+  for (std::uint64_t i = segment_count_; i < region_->segments(); ++i)
+    add_segment(i, SegmentKind::kFree, 0);
 }
 
 /// Turns empty superblocks that nobody owns back into free blocks. Requires: blocks_mutex_.
@@ -333,7 +356,8 @@ bool Heap::reclaim_empty_blocks() {
     {
       const std::lock_guard lock(classes_[c].mutex);
       std::erase_if(classes_[c].partial, [&](std::uint32_t number) {
-        if (block_at(number - 1).free_objects.load(std::memory_order_relaxed) != heap_layout::objects_in_block(c))
+        if (block_at(number - 1).free_objects.load(std::memory_order_relaxed) !=
+            heap_layout::objects_in_block(c))
           return false;
         // Under the list's mutex, where a release() that is still under way looks at both.
         block_at(number - 1).kind.store(BlockKind::kFree, std::memory_order_relaxed);
@@ -343,7 +367,8 @@ bool Heap::reclaim_empty_blocks() {
       });
     }
     for (const std::uint32_t number : empty) {
-      const MaskedWrite write{class_word_offset(number), heap_layout::block_word(BlockKind::kFree), kWholeWord};
+      const MaskedWrite write{class_word_offset(number), heap_layout::block_word(BlockKind::kFree),
+                              kWholeWord};
       services_.publish({&write, 1});
       search_from_ = std::min<std::uint64_t>(search_from_, number / blocks_per_segment_);
       any = true;
@@ -377,22 +402,24 @@ Offset Heap::reserve_huge(std::uint64_t segments) {
   }
 }
 
-// ---- publishing, freeing ---------------------------------------------------------------------------------------
+// ---- publishing, freeing ------------------------------------------------------------------------
 
 Heap::Place Heap::locate(Offset object) const {
   const Superblock& super = region_->superblock();
   const auto misuse = [&](const char* why) {
-    return Exception(Code::kMisuse, region_->path() + ": offset " + std::to_string(object) + " " + why +
-                                        "; nothing was freed");
+    return Exception(Code::kMisuse, region_->path() + ": offset " + std::to_string(object) + " " +
+                                        why + "; nothing was freed");
   };
-  if (!inside(object, 1, super.heap_offset, region_->grown_bytes())) throw misuse("is outside the heap");
+  if (!inside(object, 1, super.heap_offset, region_->grown_bytes()))
+    throw misuse("is outside the heap");
   Place place{};
   place.segment = (object - super.heap_offset) / geometry().segment_bytes;
   const Segment* in = segments_[place.segment].load(std::memory_order_acquire);
   if (in == nullptr) throw misuse("is in a segment that holds nothing");
   place.segment_kind = in->kind;
   if (in->kind == SegmentKind::kHuge) {
-    if (object != segment_offset(place.segment)) throw misuse("is inside a large object, not its start");
+    if (object != segment_offset(place.segment))
+      throw misuse("is inside a large object, not its start");
     return place;
   }
   if (in->kind != SegmentKind::kBlocks) throw misuse("is not the start of an object");
@@ -407,11 +434,11 @@ Heap::Place Heap::locate(Offset object) const {
     case BlockKind::kSmall: {
       const std::size_t size = kClassBytes[block.size_class.load(std::memory_order_relaxed)];
       place.object = static_cast<unsigned>(within / size);
-      if (within % size != 0 || place.object >= kBlockBytes / size) throw misuse("is inside an object, not its start");
+      if (within % size != 0 || place.object >= kBlockBytes / size)
+        throw misuse("is inside an object, not its start");
       return place;
     }
-    default:
-      throw misuse("is not the start of an object");
+    default: throw misuse("is not the start of an object");
   }
 }
 
@@ -422,7 +449,8 @@ void Heap::check_live(Offset object) const {
   if (block.kind.load(std::memory_order_relaxed) == BlockKind::kExtent) return;
   const std::uint64_t bits = block.free_bits[place.object / 64].load(std::memory_order_acquire);
   if ((bits >> (place.object % 64) & 1) != 0)
-    throw Exception(Code::kMisuse, region_->path() + ": double free: the object at offset " + std::to_string(object) +
+    throw Exception(Code::kMisuse, region_->path() + ": double free: the object at offset " +
+                                       std::to_string(object) +
                                        " is free already; nothing was freed");
 }
 
@@ -450,13 +478,14 @@ void Heap::publish_writes(Offset object, std::vector<MaskedWrite>& out) const {
   const Block& block = block_at(place.block);
   if (block.kind.load(std::memory_order_relaxed) == BlockKind::kExtent) {
     out.push_back({class_word_offset(place.block),
-                   heap_layout::block_word(BlockKind::kExtent, block.extent_blocks.load(std::memory_order_relaxed)),
+                   heap_layout::block_word(BlockKind::kExtent,
+                                           block.extent_blocks.load(std::memory_order_relaxed)),
                    kWholeWord});
     return;
   }
   const unsigned bit = place.object % kBitsPerWord;
-  out.push_back({bitmap_offset(place.block) + place.object / kBitsPerWord * kWordBytes, Word{1} << bit,
-                 heap_layout::bitmap_mask(bit)});
+  out.push_back({bitmap_offset(place.block) + place.object / kBitsPerWord * kWordBytes,
+                 Word{1} << bit, heap_layout::bitmap_mask(bit)});
 }
 
 void Heap::free_writes(Offset object, std::vector<MaskedWrite>& out) const {
@@ -465,17 +494,19 @@ void Heap::free_writes(Offset object, std::vector<MaskedWrite>& out) const {
     const std::uint64_t count = segment(place.segment).argument;
     const Offset table = region_->superblock().segment_table_offset;
     for (std::uint64_t i = 0; i < count; ++i) {
-      out.push_back({table + (place.segment + i) * kWordBytes, heap_layout::segment_word(SegmentKind::kFree), kWholeWord});
+      out.push_back({table + (place.segment + i) * kWordBytes,
+                     heap_layout::segment_word(SegmentKind::kFree), kWholeWord});
     }
     return;
   }
   if (block_at(place.block).kind.load(std::memory_order_relaxed) == BlockKind::kExtent) {
-    out.push_back({class_word_offset(place.block), heap_layout::block_word(BlockKind::kFree), kWholeWord});
+    out.push_back(
+        {class_word_offset(place.block), heap_layout::block_word(BlockKind::kFree), kWholeWord});
     return;
   }
   const unsigned bit = place.object % kBitsPerWord;
-  out.push_back({bitmap_offset(place.block) + place.object / kBitsPerWord * kWordBytes, Word{1} << (bit + 32),
-                 heap_layout::bitmap_mask(bit)});
+  out.push_back({bitmap_offset(place.block) + place.object / kBitsPerWord * kWordBytes,
+                 Word{1} << (bit + 32), heap_layout::bitmap_mask(bit)});
 }
 
 void Heap::cancel(Offset object) { release(object); }
@@ -499,16 +530,20 @@ void Heap::release(Offset object) {
   }
   const std::uint8_t size_class = block.size_class.load(std::memory_order_relaxed);
   const std::uint64_t bit = std::uint64_t{1} << (place.object % 64);
-  const std::uint64_t before = block.free_bits[place.object / 64].fetch_or(bit, std::memory_order_release);
+  const std::uint64_t before =
+      block.free_bits[place.object / 64].fetch_or(bit, std::memory_order_release);
   PERDURE_CHECK((before & bit) == 0, "two transactions freed the same object");
-  // The count last: once it says that every object is free, the block may be reclaimed and become anything.
+  // The count last: once it says that every object is free, the block may be reclaimed and become
+  // anything.
   block.free_objects.fetch_add(1, std::memory_order_seq_cst);
   if (block.listed.load(std::memory_order_seq_cst)) return;  // see disown()
   ClassList& list = classes_[size_class];
   const std::lock_guard lock(list.mutex);
-  // The kind first (acquire): a block that was reclaimed and activated again is listed before it is kSmall.
+  // The kind first (acquire): a block that was reclaimed and activated again is listed before it is
+  // kSmall.
   if (block.kind.load(std::memory_order_acquire) != BlockKind::kSmall ||
-      block.size_class.load(std::memory_order_relaxed) != size_class || block.listed.load(std::memory_order_relaxed))
+      block.size_class.load(std::memory_order_relaxed) != size_class ||
+      block.listed.load(std::memory_order_relaxed))
     return;
   block.listed.store(true, std::memory_order_relaxed);
   list.partial.push_back(static_cast<std::uint32_t>(place.block + 1));
@@ -516,7 +551,8 @@ void Heap::release(Offset object) {
 
 std::uint64_t Heap::usable_bytes(Offset object) const {
   const Place place = locate(object);
-  if (place.segment_kind == SegmentKind::kHuge) return segment(place.segment).argument * geometry().segment_bytes;
+  if (place.segment_kind == SegmentKind::kHuge)
+    return segment(place.segment).argument * geometry().segment_bytes;
   const Block& block = block_at(place.block);
   if (block.kind.load(std::memory_order_relaxed) == BlockKind::kExtent)
     return block.extent_blocks.load(std::memory_order_relaxed) * kBlockBytes;
@@ -529,13 +565,14 @@ void Heap::release_cache(Cache& cache) {
   }
 }
 
-// ---- looking ---------------------------------------------------------------------------------------------------
+// ---- looking ------------------------------------------------------------------------------------
 
 void Heap::for_each_object(const std::function<void(Offset, std::uint64_t)>& visit) const {
   const std::lock_guard lock(blocks_mutex_);
   for (std::uint64_t s = 0; s < segment_count_; ++s) {
     const Segment& in = segment(s);
-    if (in.kind == SegmentKind::kHuge) visit(segment_offset(s), in.argument * geometry().segment_bytes);
+    if (in.kind == SegmentKind::kHuge)
+      visit(segment_offset(s), in.argument * geometry().segment_bytes);
     if (in.kind != SegmentKind::kBlocks) continue;
     for (std::uint64_t b = meta_blocks_; b < blocks_per_segment_; ++b) {
       const Block& block = in.blocks[b];
@@ -545,7 +582,8 @@ void Heap::for_each_object(const std::function<void(Offset, std::uint64_t)>& vis
       if (block.kind != BlockKind::kSmall) continue;
       const std::size_t size = kClassBytes[block.size_class];
       for (std::size_t i = 0; i < kBlockBytes / size; ++i) {
-        if ((block.free_bits[i / 64] >> (i % 64) & 1) == 0) visit(block_offset(number) + i * size, size);
+        if ((block.free_bits[i / 64] >> (i % 64) & 1) == 0)
+          visit(block_offset(number) + i * size, size);
       }
     }
   }
@@ -562,7 +600,8 @@ Heap::Usage Heap::usage() const {
   for (std::uint64_t s = 0; s < segment_count_; ++s) {
     const Segment& in = segment(s);
     if (in.kind == SegmentKind::kFree) usage.free_blocks += blocks_per_segment_;
-    for (const Block& block : in.blocks) usage.free_blocks += block.kind == BlockKind::kFree ? 1 : 0;
+    for (const Block& block : in.blocks)
+      usage.free_blocks += block.kind == BlockKind::kFree ? 1 : 0;
   }
   return usage;
 }

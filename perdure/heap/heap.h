@@ -1,13 +1,16 @@
-// Heap: a crash-consistent allocator after Hoard: 8 KiB superblocks of one size class with a persistent bitmap each,
-// kept apart from the data; extents of blocks, and whole segments, for what is larger.
+// Heap: a crash-consistent allocator after Hoard: 8 KiB superblocks of one size class with a
+// persistent bitmap each, kept apart from the data; extents of blocks, and whole segments, for what
+// is larger.
 //
-// Reserve, then publish. reserve() takes space in volatile memory only; the caller's transaction publishes it by
-// committing the masked writes of publish_writes() together with the pointer that receives it. A cut before that
-// commit leaves nothing to give back: the bitmap never knew. Free is the mirror image: the bits are cleared by the
-// commit, and only then can the space be reserved again.
+// Reserve, then publish. reserve() takes space in volatile memory only; the caller's transaction
+// publishes it by committing the masked writes of publish_writes() together with the pointer that
+// receives it. A cut before that commit leaves nothing to give back: the bitmap never knew. Free is
+// the mirror image: the bits are cleared by the commit, and only then can the space be reserved
+// again.
 //
-// All that is volatile here (free bits, lists, owners) is rebuilt by open(), which reads and checks every word of
-// metadata. Source: Mnemosyne (ASPLOS 2011) §4.3. Deviation: extents instead of dlmalloc for large objects.
+// All that is volatile here (free bits, lists, owners) is rebuilt by open(), which reads and checks
+// every word of metadata. Source: Mnemosyne (ASPLOS 2011) §4.3. Deviation: extents instead of
+// dlmalloc for large objects.
 // Threads: any; each brings its own Cache.
 #pragma once
 
@@ -30,9 +33,11 @@ class Heap {
  public:
   /// What the heap needs from the floor above, called a few times per megabyte allocated.
   struct Services {
-    /// Makes `writes` durable as one atomic record of its own; throws Exception when the storage fails.
+    /// Makes `writes` durable as one atomic record of its own; throws Exception when the storage
+    /// fails.
     std::function<void(std::span<const MaskedWrite>)> publish;
-    /// Called before free space becomes metadata; see Tx::outdate. May throw Conflict; nothing has changed then.
+    /// Called before free space becomes metadata; see Tx::outdate. May throw Conflict; nothing has
+    /// changed then.
     std::function<void(Offset begin, std::uint64_t bytes)> outdate;
     /// Region::grow with the pool's domain.
     std::function<Result<void>(std::uint64_t segments)> grow;
@@ -56,7 +61,8 @@ class Heap {
   Heap& operator=(const Heap&) = delete;
 
   /// Rebuilds the volatile indexes from the metadata, checking every word of it.
-  /// Errors: kCorrupt, naming the first bad word's file offset, or all of them in `findings` when given.
+  /// Errors: kCorrupt, naming the first bad word's file offset, or all of them in `findings` when
+  ///         given.
   Result<void> open(std::vector<std::string>* findings = nullptr);
 
   /// Takes space for `bytes` (16-byte aligned), contents undefined. Volatile until published.
@@ -67,7 +73,8 @@ class Heap {
   /// Appends the writes that make a reservation permanent.
   void publish_writes(Offset object, std::vector<MaskedWrite>& out) const;
 
-  /// Throws Exception kMisuse unless `object` is the start of a live object: catches double free and foreign offsets.
+  /// Throws Exception kMisuse unless `object` is the start of a live object: catches double free
+  /// and foreign offsets.
   void check_live(Offset object) const;
   /// Whether a live object starts at `object` and has room for `bytes`.
   bool holds(Offset object, std::uint64_t bytes) const;
@@ -81,7 +88,8 @@ class Heap {
   void release_cache(Cache& cache);
 
   Usage usage() const;
-  /// Calls `visit(offset, bytes)` for every published object. Threads: none else may allocate or free.
+  /// Calls `visit(offset, bytes)` for every published object. Threads: none else may allocate or
+  /// free.
   void for_each_object(const std::function<void(Offset, std::uint64_t)>& visit) const;
 
  private:
@@ -89,7 +97,9 @@ class Heap {
   struct Segment;
 
   const Geometry& geometry() const { return region_->geometry(); }
-  Segment& segment(std::uint64_t index) const { return *segments_[index].load(std::memory_order_acquire); }
+  Segment& segment(std::uint64_t index) const {
+    return *segments_[index].load(std::memory_order_acquire);
+  }
   Offset segment_offset(std::uint64_t index) const {
     return region_->superblock().heap_offset + index * geometry().segment_bytes;
   }

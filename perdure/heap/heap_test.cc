@@ -1,13 +1,13 @@
 #include "perdure/heap/heap.h"
 
-#include <gtest/gtest.h>
-
 #include <chrono>
 #include <map>
 #include <random>
 #include <set>
 #include <thread>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "tests/small_pool.h"
 
@@ -34,14 +34,16 @@ struct HeapOnImage {
     heap.reset(new Heap(*region, {[this](std::span<const MaskedWrite> writes) { apply(writes); },
                                   [](Offset, std::uint64_t) {},
                                   [this](std::uint64_t count) {
-                                    return region->grow(domain, count,
-                                                        heap_layout::segment_word(heap_layout::SegmentKind::kFree));
+                                    return region->grow(
+                                        domain, count,
+                                        heap_layout::segment_word(heap_layout::SegmentKind::kFree));
                                   }}));
     cache = {};
     return heap->open(findings);
   }
   void apply(std::span<const MaskedWrite> writes) {
-    for (const MaskedWrite& write : writes) domain.merge(region->word(write.offset), write.value, write.mask);
+    for (const MaskedWrite& write : writes)
+      domain.merge(region->word(write.offset), write.value, write.mask);
   }
   void publish(Offset object) {
     std::vector<MaskedWrite> writes;
@@ -74,13 +76,14 @@ struct HeapOnImage {
   Heap::Cache cache;
 };
 
-// ---- sizes -------------------------------------------------------------------------------------------------------
+// ---- sizes --------------------------------------------------------------------------------------
 
 TEST(HeapLayout, EveryBitmapWordStateIsItsOwnInverse) {
   for (const std::uint32_t bits : {0u, 1u, 0xffffffffu, 0x12345678u}) {
     const Word word = heap_layout::bitmap_word(bits);
     EXPECT_TRUE(heap_layout::bitmap_word_valid(word));
-    for (int bit = 0; bit < 64; ++bit) EXPECT_FALSE(heap_layout::bitmap_word_valid(word ^ (Word{1} << bit)));
+    for (int bit = 0; bit < 64; ++bit)
+      EXPECT_FALSE(heap_layout::bitmap_word_valid(word ^ (Word{1} << bit)));
   }
   EXPECT_FALSE(heap_layout::bitmap_word_valid(0));
   EXPECT_FALSE(heap_layout::bitmap_word_valid(~Word{0}));
@@ -118,7 +121,7 @@ TEST(Heap, A64ByteObjectCostsAtMost80BytesOfPool) {
   }
 }
 
-// ---- a model -----------------------------------------------------------------------------------------------------
+// ---- a model ------------------------------------------------------------------------------------
 
 void run_against_model(std::uint64_t seed, int steps, std::uint64_t largest) {
   std::mt19937_64 random(seed);
@@ -197,8 +200,9 @@ TEST(Heap, SizesAtEveryBorderAreServed) {
   HeapOnImage on;
   std::set<Offset> seen;
   const std::uint64_t in_segment = 15 * kBlockBytes;
-  for (const std::uint64_t border : {std::uint64_t{16}, std::uint64_t{4096}, std::uint64_t{kBlockBytes}, in_segment,
-                                     128 * kKiB, 256 * kKiB}) {
+  for (const std::uint64_t border :
+       {std::uint64_t{16}, std::uint64_t{4096}, std::uint64_t{kBlockBytes}, in_segment, 128 * kKiB,
+        256 * kKiB}) {
     for (const std::uint64_t bytes : {border - 1, border, border + 1}) {
       const Offset object = on.allocate(bytes);
       EXPECT_GE(on.heap->usable_bytes(object), bytes);
@@ -223,7 +227,8 @@ TEST(Heap, AReservationLeavesNoTraceOnMedia) {
 }
 
 TEST(Heap, FreedSpaceOfEveryKindIsUsedAgain) {
-  for (const std::uint64_t bytes : {std::uint64_t{64}, std::uint64_t{4096}, 20 * kKiB, 300 * kKiB}) {
+  for (const std::uint64_t bytes :
+       {std::uint64_t{64}, std::uint64_t{4096}, 20 * kKiB, 300 * kKiB}) {
     HeapOnImage on;
     on.allocate(bytes);
     const std::uint64_t grown = on.region->grown_bytes();
@@ -238,7 +243,8 @@ TEST(Heap, EmptySuperblocksServeOtherSizes) {
     std::vector<Offset> all;
     while (code_thrown_by([&] { all.push_back(on.allocate(bytes)); }) == "nothing") {
     }
-    EXPECT_GT(all.size() * bytes, 300 * kKiB) << "objects of " << bytes << " bytes find the space of those before";
+    EXPECT_GT(all.size() * bytes, 300 * kKiB)
+        << "objects of " << bytes << " bytes find the space of those before";
     for (const Offset object : all) on.free(object);
     on.heap->release_cache(on.cache);
   }
@@ -250,7 +256,8 @@ TEST(Heap, AFullPoolSaysSoAndStaysUsable) {
   while (code_thrown_by([&] { all.push_back(on.allocate(1000)); }) == "nothing") {
   }
   const Image before = on.image;
-  for (const std::uint64_t bytes : {std::uint64_t{1000}, 20 * kKiB, 300 * kKiB, 2 * kKiB * kKiB, ~std::uint64_t{0}}) {
+  for (const std::uint64_t bytes :
+       {std::uint64_t{1000}, 20 * kKiB, 300 * kKiB, 2 * kKiB * kKiB, ~std::uint64_t{0}}) {
     EXPECT_EQ(code_thrown_by([&] { on.allocate(bytes); }), "no-space") << bytes;
   }
   EXPECT_EQ(code_thrown_by([&] { on.allocate(0); }), "invalid");
@@ -261,7 +268,7 @@ TEST(Heap, AFullPoolSaysSoAndStaysUsable) {
   EXPECT_EQ(on.objects().size(), all.size());
 }
 
-// ---- misuse ------------------------------------------------------------------------------------------------------
+// ---- misuse -------------------------------------------------------------------------------------
 
 TEST(Heap, ForeignInteriorAndFreedPointersAreRefusedAndNothingChanges) {
   HeapOnImage on;
@@ -273,12 +280,32 @@ TEST(Heap, ForeignInteriorAndFreedPointersAreRefusedAndNothingChanges) {
   const Offset freed_huge = on.allocate(200 * kKiB);
   for (const Offset object : {freed_small, freed_extent, freed_huge}) on.free(object);
 
-  std::vector<Offset> bad = {0, 8, kPageBytes, on.region->superblock().ring_offset, on.region->superblock().heap_offset,
-                             on.region->superblock().heap_offset + 64, on.region->grown_bytes() - 8,
-                             on.region->grown_bytes(), on.region->geometry().capacity_bytes, ~Offset{0}, ~Offset{7},
-                             small + 1, small + 8, small + 16, extent + 1, extent + 16, extent + kBlockBytes,
-                             huge + 16, huge + kBlockBytes, huge + 128 * kKiB, huge + 256 * kKiB,
-                             freed_small, freed_extent, freed_huge, freed_extent + kBlockBytes, freed_huge + 128 * kKiB};
+  std::vector<Offset> bad = {0,
+                             8,
+                             kPageBytes,
+                             on.region->superblock().ring_offset,
+                             on.region->superblock().heap_offset,
+                             on.region->superblock().heap_offset + 64,
+                             on.region->grown_bytes() - 8,
+                             on.region->grown_bytes(),
+                             on.region->geometry().capacity_bytes,
+                             ~Offset{0},
+                             ~Offset{7},
+                             small + 1,
+                             small + 8,
+                             small + 16,
+                             extent + 1,
+                             extent + 16,
+                             extent + kBlockBytes,
+                             huge + 16,
+                             huge + kBlockBytes,
+                             huge + 128 * kKiB,
+                             huge + 256 * kKiB,
+                             freed_small,
+                             freed_extent,
+                             freed_huge,
+                             freed_extent + kBlockBytes,
+                             freed_huge + 128 * kKiB};
   const auto before = on.objects();
   const Image image = on.image;
   for (const Offset object : bad) {
@@ -286,7 +313,8 @@ TEST(Heap, ForeignInteriorAndFreedPointersAreRefusedAndNothingChanges) {
   }
   EXPECT_TRUE(on.image == image);
   EXPECT_EQ(on.objects(), before);
-  for (const Offset object : {small, extent, huge}) EXPECT_EQ(code_thrown_by([&] { on.free(object); }), "nothing");
+  for (const Offset object : {small, extent, huge})
+    EXPECT_EQ(code_thrown_by([&] { on.free(object); }), "nothing");
 }
 
 TEST(Heap, EveryOffsetThatIsNoLiveObjectIsRefused) {
@@ -298,12 +326,13 @@ TEST(Heap, EveryOffsetThatIsNoLiveObjectIsRefused) {
   }
   const auto live = on.objects();
   for (Offset offset = 0; offset < on.region->geometry().capacity_bytes; offset += 8) {
-    EXPECT_EQ(code_thrown_by([&] { on.heap->check_live(offset); }), live.count(offset) != 0 ? "nothing" : "misuse")
+    EXPECT_EQ(code_thrown_by([&] { on.heap->check_live(offset); }),
+              live.count(offset) != 0 ? "nothing" : "misuse")
         << offset;
   }
 }
 
-// ---- damage ------------------------------------------------------------------------------------------------------
+// ---- damage -------------------------------------------------------------------------------------
 
 struct Damage : ::testing::Test {
   Damage() : on(Geometry{kKiB * kKiB, 128 * kKiB, kPageBytes, 2, 4}) {
@@ -323,13 +352,17 @@ struct Damage : ::testing::Test {
     for (std::uint64_t s = 0; s < on.region->segments(); ++s) {
       const Offset table_word = super.segment_table_offset + s * kWordBytes;
       words.push_back(table_word);
-      if (on.image.word(table_word) != heap_layout::segment_word(heap_layout::SegmentKind::kBlocks)) continue;
+      if (on.image.word(table_word) != heap_layout::segment_word(heap_layout::SegmentKind::kBlocks))
+        continue;
       const Offset base = super.heap_offset + s * super.geometry.segment_bytes;
       for (std::uint64_t b = 0; b < blocks; ++b) {
         words.push_back(base + b * kWordBytes);
         const auto payload = unseal(on.image.word(words.back()), kSaltBlock);
-        if (heap_layout::kind_of(*payload) != static_cast<std::uint8_t>(heap_layout::BlockKind::kSmall)) continue;
-        const std::size_t objects = heap_layout::objects_in_block(heap_layout::argument_of(*payload));
+        if (heap_layout::kind_of(*payload) !=
+            static_cast<std::uint8_t>(heap_layout::BlockKind::kSmall))
+          continue;
+        const std::size_t objects =
+            heap_layout::objects_in_block(heap_layout::argument_of(*payload));
         for (std::size_t w = 0; w * heap_layout::kBitsPerWord < objects; ++w) {
           words.push_back(base + (blocks + b * heap_layout::kBitmapWords + w) * kWordBytes);
         }
@@ -393,9 +426,10 @@ TEST_F(Damage, WhatIsDamagedIsNeverAllocatedFrom) {
   }
 }
 
-// ---- threads -----------------------------------------------------------------------------------------------------
+// ---- threads ------------------------------------------------------------------------------------
 
-/// Threads allocate, write a pattern of their own, hand some objects to each other, check the pattern, free.
+/// Threads allocate, write a pattern of their own, hand some objects to each other, check the
+/// pattern, free.
 void churn(HeapOnImage& on, int threads, int steps, const std::vector<std::uint64_t>& sizes) {
   std::mutex mutex;
   std::vector<std::pair<Offset, std::uint64_t>> shared;
@@ -493,7 +527,7 @@ TEST(HeapThreads, ReclaimingEmptySuperblocksNeverMeetsAFreeUnderWay) {
   EXPECT_TRUE(on.objects().empty()) << "an object was published in a block that was free";
 }
 
-// ---- speed -------------------------------------------------------------------------------------------------------
+// ---- speed --------------------------------------------------------------------------------------
 
 TEST(Heap, RebuildsItsIndexes) {
   HeapOnImage on({256 * kKiB * kKiB, kKiB * kKiB, 64 * kKiB, 2, 4});
@@ -501,7 +535,8 @@ TEST(Heap, RebuildsItsIndexes) {
   for (int i = 0; i < count; ++i) on.allocate(64);
   const auto start = std::chrono::steady_clock::now();
   ASSERT_TRUE(on.restart().ok());
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   EXPECT_EQ(on.heap->usage().objects, static_cast<std::uint64_t>(count));
   std::printf("rebuild: %.1f million objects/s\n", count / seconds / 1e6);
 }

@@ -1,13 +1,14 @@
-// CommitLog: the log that TornbitLog is compared with (Mnemosyne's "base"): words as they are, sealed by a commit
-// record after a fence of its own. Two waits where the torn bit needs one.
+// CommitLog: the log that TornbitLog is compared with (Mnemosyne's "base"): words as they are,
+// sealed by a commit record after a fence of its own. Two waits where the torn bit needs one.
 //
-//   1. append writes [count][words…] through        cut here ⇒ no commit record at this position; not seen
-//   2. fence                                        orders the body before the record that vouches for it
-//   3. the commit record seals the position         cut here ⇒ not seen
-//   4. fence                                        returned ⇒ seen by every later recovery
+//   1. append writes [count][words…] through   cut here ⇒ no commit record there; not seen
+//   2. fence                                   orders the body before what vouches for it
+//   3. the commit record seals the position    cut here ⇒ not seen
+//   4. fence                                   returned ⇒ seen by every later recovery
 //
-// A commit record is the sealed position of its append: a stale one, from an earlier lap, names another position.
-// Same interface and threads as TornbitLog. Source: Mnemosyne (ASPLOS 2011) §4.4 ("the common solution").
+// A commit record is the sealed position of its append: a stale one, from an earlier lap, names
+// another position. Same interface and threads as TornbitLog. Source: Mnemosyne (ASPLOS 2011) §4.4
+// ("the common solution").
 #pragma once
 
 #include <vector>
@@ -21,7 +22,8 @@ class CommitLog {
  public:
   static constexpr const char* kName = "commit-record";
 
-  CommitLog(Ring ring, std::uint64_t head, std::uint64_t tail) : ring_(ring), head_(head), tail_(tail) {}
+  CommitLog(Ring ring, std::uint64_t head, std::uint64_t tail)
+      : ring_(ring), head_(head), tail_(tail) {}
 
   static constexpr std::uint64_t log_words(std::uint64_t payload) { return payload + 2; }
 
@@ -31,10 +33,12 @@ class CommitLog {
   std::uint64_t head() const { return head_; }
   std::uint64_t tail() const { return tail_; }
 
-  /// Requires: 0 < payload.size(); log_words(payload.size()) <= free_words().  Durable: after make_durable(); one append at a time.
+  /// Requires: 0 < payload.size(); log_words(payload.size()) <= free_words().  Durable: after
+  ///           make_durable(); one append at a time.
   template <Domain D>
   void append(D& domain, std::span<const Word> payload) {
-    PERDURE_CHECK(!payload.empty() && log_words(payload.size()) <= free_words(), "an append overruns its log, or is empty");
+    PERDURE_CHECK(!payload.empty() && log_words(payload.size()) <= free_words(),
+                  "an append overruns its log, or is empty");
     const Word count = payload.size();
     ring_.write(domain, tail_, {&count, 1}, Site::kLogBody);
     ring_.write(domain, tail_ + 1, payload, Site::kLogBody);
@@ -44,7 +48,8 @@ class CommitLog {
 
   template <Domain D>
   [[nodiscard]] bool make_durable(D& domain) {
-    // Orders: the body before its commit record. Without it the record could vouch for words that never came.
+    // Orders: the body before its commit record. Without it the record could vouch for words that
+    //         never came.
     bool durable = domain.fence(Site::kLogBodyFence);
     const Word commit = seal(pending_ & kMax48, kCommitSalt);
     ring_.write(domain, tail_, {&commit, 1}, Site::kLogRecord);
@@ -84,7 +89,8 @@ class CommitLog {
       if (opened_ || position_ + 2 > limit_) return false;
       const Word count = load_word(ring_->at(position_));
       if (count == 0 || count > limit_ - position_ - 2) return false;
-      if (load_word(ring_->at(position_ + 1 + count)) != seal(position_ & kMax48, kCommitSalt)) return false;
+      if (load_word(ring_->at(position_ + 1 + count)) != seal(position_ & kMax48, kCommitSalt))
+        return false;
       ++position_;
       left_ = count;
       opened_ = true;

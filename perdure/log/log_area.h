@@ -1,8 +1,9 @@
-// LogArea: the per-thread logs of a pool, seen as one. Records carry commit stamps; recovery merges the logs by stamp.
+// LogArea: the per-thread logs of a pool, seen as one. Records carry commit stamps; recovery merges
+//          the logs by stamp.
 //
-// One persisted word, the retired stamp, says which records are history: "everything up to here is home". It is what
-// makes per-thread logs safe. Without it, a record alone in an idle thread's log could be replayed over a newer value
-// whose own record another thread has dropped already.
+// One persisted word, the retired stamp, says which records are history: "everything up to here is
+// home". It is what makes per-thread logs safe. Without it, a record alone in an idle thread's log
+// could be replayed over a newer value whose own record another thread has dropped already.
 #pragma once
 
 #include <algorithm>
@@ -21,11 +22,13 @@ namespace perdure {
 struct LogSlot {
   explicit LogSlot(const TornbitLog& from) : log(from) {}
   TornbitLog log;
-  std::uint64_t unfenced_from = 0;         // records from here on may have home words that are not durable yet
-  std::vector<Offset> unflushed_lines;     // those home words' lines, when the engine keeps count of them
-  std::atomic<bool> committing{false};     // between drawing a stamp and having stored home
-  bool ready = false;                      // since the pool was opened: prepared, with space behind its ring
-  char padding[kLineBytes] = {};           // slots are written by different threads
+  std::uint64_t unfenced_from =
+      0;  // records from here on may have home words that are not durable yet
+  std::vector<Offset>
+      unflushed_lines;  // those home words' lines, when the engine keeps count of them
+  std::atomic<bool> committing{false};  // between drawing a stamp and having stored home
+  bool ready = false;             // since the pool was opened: prepared, with space behind its ring
+  char padding[kLineBytes] = {};  // slots are written by different threads
 };
 
 /// What recovery found and did.
@@ -51,7 +54,8 @@ class LogArea {
       const Offset head_at = super.head_offset + i * kLineBytes;
       const auto head = unseal(load_word(region_->word(head_at)), TornbitLog::kHeadSalt);
       if (!head)
-        return damaged("log " + std::to_string(i) + "'s head (byte " + std::to_string(head_at) + ") fails its check");
+        return damaged("log " + std::to_string(i) + "'s head (byte " + std::to_string(head_at) +
+                       ") fails its check");
       const Ring ring{region_->word(super.ring_offset + i * super.geometry.ring_bytes),
                       super.geometry.ring_bytes / kWordBytes, region_->word(head_at)};
       slots_.push_back(std::make_unique<LogSlot>(TornbitLog(ring, *head, *head)));
@@ -62,13 +66,14 @@ class LogArea {
   /// Whether no thread has ever used the slot: nothing of its ring means anything yet.
   bool is_virgin(std::size_t index) const { return slots_[index]->log.head() == 0; }
 
-  /// Readies a slot for the first append of its life; later, does nothing. False: the storage failed.
+  /// Readies a slot for the first append of its life; later, does nothing. False: the storage
+  /// failed.
   ///
-  ///   1. write the whole ring as "not yet written"; fence   cut here ⇒ the head says that nobody used it
-  ///   2. move the head to the ring's first position; fence  cut here ⇒ either head: the log is empty
+  ///   1. write the whole ring as "not yet written"; fence   cut here ⇒ the head says: never used
+  ///   2. move the head to the ring's start; fence           cut here ⇒ either head: an empty log
   ///
-  /// On files this also prewrites the ring: the first write into reserved space costs a journal commit that a rewrite
-  /// does not.
+  /// On files this also prewrites the ring: the first write into reserved space costs a journal
+  /// commit that a rewrite does not.
   template <Domain D>
   [[nodiscard]] bool prepare(D& domain, std::size_t index) {
     if (!is_virgin(index)) return true;
@@ -76,7 +81,8 @@ class LogArea {
     slot.log.begin_at(slot.log.first_position());
     slot.unfenced_from = slot.log.tail();
     slot.log.erase_from(domain, slot.log.tail());
-    // Orders: the ring before the head that vouches for it. Without it recovery could read as records what was there.
+    // Orders: the ring before the head that vouches for it. Without it recovery could read as
+    //         records what was there.
     bool durable = domain.fence(Site::kEraseFence);
     slot.log.persist_head(domain);
     // Orders: the head before the first record. Without it recovery could skip an acknowledged one.
@@ -107,19 +113,22 @@ class LogArea {
         Record next;
         const record::Found found = record::read(reader, next.stamp, next.entries);
         if (found == record::Found::kNothing) break;
-        const std::string where = "log " + std::to_string(i) + ", the record at word " + std::to_string(end);
+        const std::string where =
+            "log " + std::to_string(i) + ", the record at word " + std::to_string(end);
         if (found == record::Found::kCorrupt) return damaged(where + " fails its checksum");
         end = reader.position();
         dirty_[i] = true;
         if (next.stamp <= *retired) continue;
         last_stamp = std::max(last_stamp, next.stamp);
-        if (!expand_spill(next)) return damaged(where + " names spilled entries that fail their checksum");
+        if (!expand_spill(next))
+          return damaged(where + " names spilled entries that fail their checksum");
         if (!targets_valid(next)) return damaged(where + " writes outside the pool's data");
         records.push_back(std::move(next));
       }
       dirty_[i] = dirty_[i] || slots_[i]->log.has_remains(end);
     }
-    std::sort(records.begin(), records.end(), [](const Record& a, const Record& b) { return a.stamp < b.stamp; });
+    std::sort(records.begin(), records.end(),
+              [](const Record& a, const Record& b) { return a.stamp < b.stamp; });
     for (std::size_t i = 1; i < records.size(); ++i) {
       if (records[i].stamp == records[i - 1].stamp)
         return damaged("two log records carry the stamp " + std::to_string(records[i].stamp));
@@ -129,21 +138,23 @@ class LogArea {
 
   /// Brings the pool to the state of its last durable transaction.
   ///
-  ///   1. flush the logs themselves; fence                 cut here ⇒ fewer records, and nothing applied
-  ///   2. apply every record, oldest first; flush; fence   cut here ⇒ the logs are untouched: all of it again
-  ///   3. retire the highest stamp; fence                  cut here ⇒ records are ignored from now on
-  ///   4. erase the logs that held anything; fence         cut here ⇒ what is left is retired or reads as missing
+  ///   1. flush the logs themselves; fence                 cut here ⇒ fewer records, none applied
+  ///   2. apply every record, oldest first; flush; fence   cut here ⇒ the logs are whole: again
+  ///   3. retire the highest stamp; fence                  cut here ⇒ records are now ignored
+  ///   4. erase the logs that held anything; fence         cut here ⇒ what is left is retired
   ///
-  /// Whatever recovery believes it makes durable *again*: after the death of a process, not of the machine, home
-  /// words, records, heads and sizes may have been in caches only, and what follows is built on them.
+  /// Whatever recovery believes it makes durable *again*: after the death of a process, not of the
+  /// machine, home words, records, heads and sizes may have been in caches only, and what follows
+  /// is built on them.
   template <Domain D>
   Result<RecoveryReport> recover(D& domain) {
     RecoveryReport report;
     auto collected = collect(report.last_stamp);
     if (!collected) return collected.error();
     adopt(domain);
-    // Orders: the records before their home words. Without it a cut could keep a part of the home words and lose the
-    // record, which only the caches of a killed process held. With no record to apply, the next fence is soon enough.
+    // Orders: the records before their home words. Without it a cut could keep a part of the home
+    // words and lose the record, which only the caches of a killed process held. With no record to
+    // apply, the next fence is soon enough.
     bool durable = collected->empty() || domain.fence(Site::kAdoptFence);
     for (const Record& record : collected.value()) {
       for_each_write(record, [&](const MaskedWrite& write) {
@@ -162,11 +173,14 @@ class LogArea {
       slots_[i]->log.erase_from(domain, slots_[i]->log.head());
       ++report.logs_erased;
     }
-    // Orders: the erased and adopted words before the first new record. Without it a cut could keep the start of
-    // that record and, behind it, the rest of an old one; or a head and a size from before what it builds on.
+    // Orders: the erased and adopted words before the first new record. Without it a cut could keep
+    // the start of that record and, behind it, the rest of an old one; or a head and a size from
+    // before what it builds on.
     durable = domain.fence(Site::kEraseFence) && durable;
     for (auto& slot : slots_) slot->unfenced_from = slot->log.tail();
-    if (!durable) return Error{Code::kIo, region_->path() + ": a sync failed during recovery; nothing was lost, reopen"};
+    if (!durable)
+      return Error{Code::kIo,
+                   region_->path() + ": a sync failed during recovery; nothing was lost, reopen"};
     return report;
   }
 
@@ -179,14 +193,16 @@ class LogArea {
     return domain.fence(Site::kRetireFence);
   }
 
-  /// Empties all logs. Requires: no commit under way; every record up to `last_stamp` has been applied.
+  /// Empties all logs. Requires: no commit under way; every record up to `last_stamp` has been
+  /// applied.
   ///
-  ///   1. flush the home words that no fence completed yet; fence   cut here ⇒ all records are replayed
-  ///   2. retire the last stamp; fence                              cut here ⇒ none is
-  ///   3. move the heads; fence                                     cut here ⇒ old heads, but the records are history
+  ///   1. flush the home words not yet durable; fence   cut here ⇒ all records are replayed
+  ///   2. retire the last stamp; fence                  cut here ⇒ none is
+  ///   3. move the heads; fence                         cut here ⇒ old heads, but only history there
   ///
-  /// `home_site` kHome: each commit completes the home words of the one before it, so that only each log's last
-  /// record is open; kHomeBulk: none was flushed yet, all records are walked, each line once.
+  /// `home_site` kHome: each commit completes the home words of the one before it, so that only
+  /// each log's last record is open; kHomeBulk: none was flushed yet, all records are walked, each
+  /// line once.
   template <Domain D>
   [[nodiscard]] bool truncate(D& domain, std::uint64_t last_stamp, Site home_site) {
     lines_.clear();
@@ -215,7 +231,8 @@ class LogArea {
     }
     std::sort(lines_.begin(), lines_.end());
     lines_.erase(std::unique(lines_.begin(), lines_.end()), lines_.end());
-    for (const Offset line : lines_) domain.flush(region_->at<std::byte>(line), kLineBytes, home_site);
+    for (const Offset line : lines_)
+      domain.flush(region_->at<std::byte>(line), kLineBytes, home_site);
     // Orders: all home words before the stamp that retires their records.
     bool durable = domain.fence(Site::kTruncateHome);
     durable = durable && retire(domain, last_stamp);
@@ -227,8 +244,8 @@ class LogArea {
       slot->unfenced_from = slot->log.tail();
       slot->unflushed_lines.clear();
     }
-    // Orders: the heads before the words behind them are written again: recovery starts reading at the head, and a
-    // word of the next lap there would look like the end of the log.
+    // Orders: the heads before the words behind them are written again: recovery starts reading at
+    // the head, and a word of the next lap there would look like the end of the log.
     return domain.fence(Site::kHeadFence);
   }
 
@@ -285,20 +302,25 @@ class LogArea {
         [](Offset, Word, Word) { return false; });
   }
 
-  /// Copies spilled entries into the record, before any replay can overwrite the place where they stand.
+  /// Copies spilled entries into the record, before any replay can overwrite the place where they
+  /// stand.
   bool expand_spill(Record& record) {
-    if (record.entries.empty() || record::entry_kind(record.entries[0]) != record::Kind::kSpill) return true;
+    if (record.entries.empty() || record::entry_kind(record.entries[0]) != record::Kind::kSpill)
+      return true;
     if (record.entries.size() != 3) return false;
     const Offset offset = record::entry_offset(record.entries[0]);
     const std::uint64_t count = record.entries[1];
-    // Spilled records stand in space that was theirs alone: together they cannot be larger than the pool. Else a small
-    // file that names the same place in many records would take any amount of memory.
+    // Spilled records stand in space that was theirs alone: together they cannot be larger than the
+    // pool. Else a small file that names the same place in many records would take any amount of
+    // memory.
     spilled_words_ += std::min(count, kMax48);
     if (spilled_words_ > region_->grown_bytes() / kWordBytes ||
-        !inside(offset, count * kWordBytes, region_->superblock().heap_offset, region_->grown_bytes()))
+        !inside(offset, count * kWordBytes, region_->superblock().heap_offset,
+                region_->grown_bytes()))
       return false;
     std::vector<Word> entries(count);
-    for (std::uint64_t i = 0; i < count; ++i) entries[i] = load_word(region_->word(offset + i * kWordBytes));
+    for (std::uint64_t i = 0; i < count; ++i)
+      entries[i] = load_word(region_->word(offset + i * kWordBytes));
     if (crc32c(entries.data(), count * kWordBytes) != record.entries[2]) return false;
     record.entries = std::move(entries);
     spilled_.push_back({offset, count});
@@ -314,9 +336,9 @@ class LogArea {
   std::vector<std::unique_ptr<LogSlot>> slots_;
   std::vector<Spilled> spilled_;  // where collect() found entries outside the rings
   std::uint64_t spilled_words_ = 0;
-  std::vector<bool> dirty_;      // logs that hold anything, as collect() found them
-  std::vector<Offset> lines_;    // reused by truncate()
-  std::vector<Word> entries_;    // reused by truncate()
+  std::vector<bool> dirty_;    // logs that hold anything, as collect() found them
+  std::vector<Offset> lines_;  // reused by truncate()
+  std::vector<Word> entries_;  // reused by truncate()
 };
 
 }  // namespace perdure

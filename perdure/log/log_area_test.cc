@@ -1,8 +1,8 @@
 #include "perdure/log/log_area.h"
 
-#include <gtest/gtest.h>
-
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "tests/small_pool.h"
 
@@ -36,7 +36,9 @@ struct LogAreaTest : ::testing::Test {
     EXPECT_FALSE(report.ok());
     return report.ok() ? Code::kIo : report.error().code;
   }
-  Offset heap(std::uint64_t index = 0) const { return region->superblock().heap_offset + index * kWordBytes; }
+  Offset heap(std::uint64_t index = 0) const {
+    return region->superblock().heap_offset + index * kWordBytes;
+  }
 
   Image image = Image::formatted();
   std::unique_ptr<Region> region = image.region().value();
@@ -120,8 +122,8 @@ TEST_F(LogAreaTest, TruncationEmptiesAllLogs) {
   EXPECT_EQ(report.last_stamp, 2u);
 }
 
-// A power cut may keep any words of the first append that a ring ever saw. Whatever it kept, the next record must not
-// be followed by them.
+// A power cut may keep any words of the first append that a ring ever saw. Whatever it kept, the
+// next record must not be followed by them.
 TEST_F(LogAreaTest, TheRemainsOfATornFirstAppendNeverJoinALaterRecord) {
   std::vector<MaskedWrite> writes;
   // All ones: whatever is left of them reads as the end of an entry.
@@ -178,14 +180,15 @@ TEST_F(LogAreaTest, TwoRecordsWithOneStampAreRefused) {
 
 TEST_F(LogAreaTest, RecordsMayWriteDataOnly) {
   const Superblock super = region->superblock();
-  const std::vector<Offset> forbidden = {0,
-                                         kStateOffset,
-                                         super.head_offset,
-                                         super.segment_table_offset + region->segments() * kWordBytes,
-                                         super.ring_offset,
-                                         super.heap_offset - kWordBytes,
-                                         region->grown_bytes(),
-                                         (Word{1} << 47) - kWordBytes};
+  const std::vector<Offset> forbidden = {
+      0,
+      kStateOffset,
+      super.head_offset,
+      super.segment_table_offset + region->segments() * kWordBytes,
+      super.ring_offset,
+      super.heap_offset - kWordBytes,
+      region->grown_bytes(),
+      (Word{1} << 47) - kWordBytes};
   for (const Offset offset : forbidden) {
     image = Image::formatted();
     restart();
@@ -194,7 +197,8 @@ TEST_F(LogAreaTest, RecordsMayWriteDataOnly) {
     EXPECT_EQ(recovery_error(), Code::kCorrupt) << offset;
     EXPECT_TRUE(image == before) << offset;
   }
-  for (const Offset offset : {super.root_offset, super.segment_table_offset, heap(), region->grown_bytes() - kWordBytes}) {
+  for (const Offset offset : {super.root_offset, super.segment_table_offset, heap(),
+                              region->grown_bytes() - kWordBytes}) {
     image = Image::formatted();
     restart();
     append(0, 1, {{offset, image.word(offset), kWholeWord}});
@@ -205,10 +209,12 @@ TEST_F(LogAreaTest, RecordsMayWriteDataOnly) {
 
 TEST_F(LogAreaTest, SpilledEntriesAreReadBeforeReplayOverwritesThem) {
   std::vector<Word> spilled;
-  record::encode_entries(std::vector<MaskedWrite>{{heap(8), 88, kWholeWord}, {heap(100), 77, kWholeWord}}, spilled);
+  record::encode_entries(
+      std::vector<MaskedWrite>{{heap(8), 88, kWholeWord}, {heap(100), 77, kWholeWord}}, spilled);
   for (std::size_t i = 0; i < spilled.size(); ++i) image.word(heap(100 + i)) = spilled[i];
-  append_words(0, 1, {0, record::entry_head(heap(100), 1, record::Kind::kSpill) | record::kLast, spilled.size(),
-                      crc32c(spilled.data(), spilled.size() * kWordBytes)});
+  append_words(0, 1,
+               {0, record::entry_head(heap(100), 1, record::Kind::kSpill) | record::kLast,
+                spilled.size(), crc32c(spilled.data(), spilled.size() * kWordBytes)});
   restart();
   EXPECT_EQ(logs->recover(domain).value().words_replayed, 2u);
   EXPECT_EQ(image.word(heap(8)), 88u);
@@ -223,13 +229,15 @@ TEST_F(LogAreaTest, DamagedOrForeignSpillsAreRefused) {
     image = Image::formatted();
     restart();
     for (std::size_t i = 0; i < spilled.size(); ++i) image.word(heap(100 + i)) = spilled[i];
-    append_words(0, 1, {0, record::entry_head(at, 1, record::Kind::kSpill) | record::kLast, count, check});
+    append_words(
+        0, 1, {0, record::entry_head(at, 1, record::Kind::kSpill) | record::kLast, count, check});
     return recovery_error();
   };
   EXPECT_EQ(try_spill(heap(100), spilled.size(), crc ^ 1), Code::kCorrupt);
   EXPECT_EQ(try_spill(heap(101), spilled.size(), crc), Code::kCorrupt);
   EXPECT_EQ(try_spill(heap(100), 0, 0), Code::kCorrupt);
-  EXPECT_EQ(try_spill(heap(100), Word{1} << 61, crc), Code::kCorrupt) << "a count whose bytes overflow";
+  EXPECT_EQ(try_spill(heap(100), Word{1} << 61, crc), Code::kCorrupt)
+      << "a count whose bytes overflow";
   EXPECT_EQ(try_spill(0, spilled.size(), crc), Code::kCorrupt);
   EXPECT_EQ(try_spill(region->grown_bytes() - kWordBytes, spilled.size(), crc), Code::kCorrupt);
 }
@@ -243,7 +251,8 @@ TEST_F(LogAreaTest, EveryFlippedBitOfAHeadOrOfTheRetiredStampIsNamedWithItsByte)
     auto opened = LogArea(*region).open();
     ASSERT_FALSE(opened.ok());
     EXPECT_EQ(opened.error().code, Code::kCorrupt);
-    EXPECT_NE(opened.error().message.find(std::to_string(head)), std::string::npos) << opened.error().message;
+    EXPECT_NE(opened.error().message.find(std::to_string(head)), std::string::npos)
+        << opened.error().message;
     image.word(head) ^= Word{1} << bit;
 
     image.word(retired) ^= Word{1} << bit;

@@ -34,8 +34,8 @@ constexpr Kind entry_kind(Word head) { return static_cast<Kind>((head >> 61) & 3
 /// Words that the entries of `writes` may take.
 constexpr std::size_t most_words(std::size_t writes) { return 3 * writes; }
 
-/// Writes the entries of `writes` to `out`, which has room for most_words(), and returns their end; neighbours that
-/// are whole words become one run.
+/// Writes the entries of `writes` to `out`, which has room for most_words(), and returns their end;
+/// neighbours that are whole words become one run.
 inline Word* encode_entries(std::span<const MaskedWrite> writes, Word* out) {
   Word* head = out;
   for (std::size_t i = 0; i < writes.size();) {
@@ -69,7 +69,9 @@ inline void encode_entries(std::span<const MaskedWrite> writes, std::vector<Word
   out.resize(static_cast<std::size_t>(encode_entries(writes, out.data() + before) - out.data()));
 }
 
-constexpr Word stamp_word(std::uint64_t stamp, std::uint16_t crc) { return stamp | (Word{crc} << 48); }
+constexpr Word stamp_word(std::uint64_t stamp, std::uint16_t crc) {
+  return stamp | (Word{crc} << 48);
+}
 
 /// The first word of a record over `entries`.
 inline Word header(std::uint64_t stamp, std::span<const Word> entries) {
@@ -79,8 +81,9 @@ inline Word header(std::uint64_t stamp, std::span<const Word> entries) {
 
 enum class Found : std::uint8_t { kNothing, kRecord, kCorrupt };
 
-/// Reads the next record's stamp and raw entry words. kNothing at the end of what was completely written; kCorrupt
-/// when complete words do not make a record (no power cut can cause that, only damage).
+/// Reads the next record's stamp and raw entry words. kNothing at the end of what was completely
+/// written; kCorrupt when complete words do not make a record (no power cut can cause that, only
+/// damage).
 template <class Reader>
 Found read(Reader& reader, std::uint64_t& stamp, std::vector<Word>& entries) {
   Word first = 0;
@@ -104,8 +107,8 @@ Found read(Reader& reader, std::uint64_t& stamp, std::vector<Word>& entries) {
   return header(stamp, entries) == first ? Found::kRecord : Found::kCorrupt;
 }
 
-/// Calls `apply(MaskedWrite)` for every word of checked entries and `spill(offset, words, crc)` for spilled ones;
-/// stops and returns false when either does, or when the entries overrun.
+/// Calls `apply(MaskedWrite)` for every word of checked entries and `spill(offset, words, crc)` for
+/// spilled ones; stops and returns false when either does, or when the entries overrun.
 template <class Apply, class Spill>
 bool for_each(std::span<const Word> entries, Apply apply, Spill spill) {
   std::size_t at = 0;
@@ -117,21 +120,22 @@ bool for_each(std::span<const Word> entries, Apply apply, Spill spill) {
         const std::uint64_t count = entry_count(head);
         if (count == 0 || count > entries.size() - at) return false;
         for (std::uint64_t i = 0; i < count; ++i) {
-          if (!apply(MaskedWrite{offset + i * kWordBytes, entries[at + i], kWholeWord})) return false;
+          if (!apply(MaskedWrite{offset + i * kWordBytes, entries[at + i], kWholeWord}))
+            return false;
         }
         at += count;
         break;
       }
       case Kind::kMasked:
-        if (entries.size() - at < 2 || !apply(MaskedWrite{offset, entries[at], entries[at + 1]})) return false;
+        if (entries.size() - at < 2 || !apply(MaskedWrite{offset, entries[at], entries[at + 1]}))
+          return false;
         at += 2;
         break;
       case Kind::kSpill:
         if (entries.size() - at < 2 || !spill(offset, entries[at], entries[at + 1])) return false;
         at += 2;
         break;
-      default:
-        return false;
+      default: return false;
     }
     if ((head & kLast) != 0) return at == entries.size();
   }

@@ -1,15 +1,16 @@
 #include "perdure/log/record.h"
 
-#include <gtest/gtest.h>
-
 #include <map>
 #include <random>
 #include <vector>
 
+#include <gtest/gtest.h>
+
 namespace perdure {
 namespace {
 
-/// A log that holds exactly these words; reading one too many is an error of the decoder that the sanitizers see.
+/// A log that holds exactly these words; reading one too many is an error of the decoder that the
+/// sanitizers see.
 struct VectorReader {
   explicit VectorReader(std::vector<Word> of) : words(std::move(of)) {}
   bool next(Word& out) {
@@ -56,7 +57,8 @@ std::vector<MaskedWrite> random_writes(std::mt19937_64& random, std::size_t coun
   std::vector<MaskedWrite> writes;
   Offset offset = 0;
   for (std::size_t i = 0; i < count; ++i) {
-    offset = random() % 3 != 0 ? offset + kWordBytes : (random() & ((Word{1} << 44) - 1)) * kWordBytes;
+    offset =
+        random() % 3 != 0 ? offset + kWordBytes : (random() & ((Word{1} << 44) - 1)) * kWordBytes;
     offset &= ((Word{1} << 47) - 1) & ~Word{7};
     const Word mask = random() % 4 == 0 ? random() | 1 : kWholeWord;
     writes.push_back({offset, random(), mask});
@@ -90,7 +92,8 @@ TEST(Record, NeighbouringWordsBecomeOneRun) {
 }
 
 TEST(Record, AMaskedWordEndsARun) {
-  const std::vector<MaskedWrite> writes = {{800, 1, kWholeWord}, {808, 2, 0xff}, {816, 3, kWholeWord}};
+  const std::vector<MaskedWrite> writes = {
+      {800, 1, kWholeWord}, {808, 2, 0xff}, {816, 3, kWholeWord}};
   const std::vector<Word> words = encode(1, writes);
   EXPECT_EQ(words.size(), 1u + 2 + 3 + 2);
   EXPECT_EQ(record::entry_kind(words[3]), record::Kind::kMasked);
@@ -99,14 +102,16 @@ TEST(Record, AMaskedWordEndsARun) {
 
 TEST(Record, ARunLongerThanItsCountFieldIsSplit) {
   std::vector<MaskedWrite> writes;
-  for (std::uint64_t i = 0; i < record::kMaxRun + 10; ++i) writes.push_back({8 * (i + 100), i, kWholeWord});
+  for (std::uint64_t i = 0; i < record::kMaxRun + 10; ++i)
+    writes.push_back({8 * (i + 100), i, kWholeWord});
   const std::vector<Word> words = encode(9, writes);
   EXPECT_EQ(words.size(), writes.size() + 3);
   expect_equal(decode({words.data() + 1, words.size() - 1}), writes);
 }
 
 TEST(Record, OffsetsUpToTheLargestPoolSurvive) {
-  const std::vector<MaskedWrite> writes = {{(Word{1} << 47) - 8, 7, kWholeWord}, {(Word{1} << 40) - 8, 7, 1}};
+  const std::vector<MaskedWrite> writes = {{(Word{1} << 47) - 8, 7, kWholeWord},
+                                           {(Word{1} << 40) - 8, 7, 1}};
   const std::vector<Word> words = encode(1, writes);
   expect_equal(decode({words.data() + 1, words.size() - 1}), writes);
 }
@@ -161,18 +166,21 @@ TEST(Record, DecodersStayInsideGarbage) {
     std::vector<Word> words(random() % 12);
     for (Word& word : words) {
       word = random();
-      if (random() % 2 == 0) word = record::entry_head(word & 0xffff8, random() % 6, static_cast<record::Kind>(random() % 4));
+      if (random() % 2 == 0)
+        word = record::entry_head(word & 0xffff8, random() % 6,
+                                  static_cast<record::Kind>(random() % 4));
       if (random() % 3 == 0) word |= record::kLast;
     }
     std::uint64_t applied = 0;
     (void)record::for_each(
-        std::vector<Word>(words),
-        [&](const MaskedWrite&) { return ++applied < 1000; }, [](Offset, Word, Word) { return true; });
+        std::vector<Word>(words), [&](const MaskedWrite&) { return ++applied < 1000; },
+        [](Offset, Word, Word) { return true; });
     ASSERT_LE(applied, words.size());
     VectorReader reader(words);
     std::uint64_t stamp = 0;
     std::vector<Word> entries;
-    while (record::read(reader, stamp, entries) != record::Found::kNothing && reader.at < reader.words.size()) {
+    while (record::read(reader, stamp, entries) != record::Found::kNothing &&
+           reader.at < reader.words.size()) {
     }
     ASSERT_LE(reader.at, words.size());
   }
@@ -191,7 +199,8 @@ TEST(Record, AnOverrunningOrUnfinishedEntryListIsRefused) {
   EXPECT_FALSE(accepts({entry_head(8, 0, Kind::kRun) | kLast})) << "a run of nothing";
   EXPECT_FALSE(accepts({entry_head(8, 1, Kind::kMasked) | kLast, 1})) << "the mask is missing";
   EXPECT_FALSE(accepts({entry_head(8, 1, Kind::kRun), 1})) << "no entry is the last";
-  EXPECT_FALSE(accepts({entry_head(8, 1, Kind::kRun) | kLast, 1, 2})) << "something follows the last";
+  EXPECT_FALSE(accepts({entry_head(8, 1, Kind::kRun) | kLast, 1, 2}))
+      << "something follows the last";
   EXPECT_FALSE(accepts({entry_head(8, 1, static_cast<Kind>(3)) | kLast, 1, 2})) << "no such kind";
   EXPECT_TRUE(accepts({entry_head(8, 1, Kind::kRun) | kLast, 1}));
 }

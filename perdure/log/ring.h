@@ -1,4 +1,5 @@
-// A ring of words on persistent memory and its sealed head position: what every log of this room stands on.
+// A ring of words on persistent memory and its sealed head position: what every log of this room
+// stands on.
 #pragma once
 
 #include <span>
@@ -9,8 +10,8 @@
 
 namespace perdure {
 
-/// Positions count words since the log was created and never wrap (48 bits); `position % count` is the place in the
-/// ring, `position / count` the lap.
+/// Positions count words since the log was created and never wrap (48 bits); `position % count` is
+/// the place in the ring, `position / count` the lap.
 struct Ring {
   Word* words;
   std::uint64_t count;
@@ -19,7 +20,8 @@ struct Ring {
   Word* at(std::uint64_t position) const { return words + position % count; }
   /// Words from `position` to the end of the ring: what one contiguous write may take.
   std::uint64_t until_end(std::uint64_t position) const { return count - position % count; }
-  /// The torn bit of words written on the lap of `position`: 1 on the first lap, since a new ring is zeroed.
+  /// The torn bit of words written on the lap of `position`: 1 on the first lap, since a new ring
+  /// is zeroed.
   Word torn(std::uint64_t position) const { return ((position / count + 1) & 1) << 63; }
 
   /// Stores `source` from `position` on, around the end where needed.

@@ -1,17 +1,19 @@
-// TornbitLog: Mnemosyne's raw word log (§4.4). Uninterpreted words go in, packed 63 bits to a log word; the 64th bit,
-// the torn bit, has one sense for a whole pass over the ring and reverses on the next. A word that never reached
-// persistent memory therefore still carries the other sense, and one fence is enough to make an append durable:
-// no commit record, no checksum.
+// TornbitLog: Mnemosyne's raw word log (§4.4). Uninterpreted words go in, packed 63 bits to a log
+// word; the 64th bit, the torn bit, has one sense for a whole pass over the ring and reverses on
+// the next. A word that never reached persistent memory therefore still carries the other sense,
+// and one fence is enough to make an append durable: no commit record, no checksum.
 //
-//   1. append packs and writes the words through      cut here ⇒ some have the old torn bit; the record is not seen
-//   2. the fence of make_durable                      returned ⇒ the record is seen by every later recovery
-//   3. truncate moves the head, later                 cut here ⇒ the old head: records are seen again (replay is
-//                                                     idempotent, or the caller's stamps tell it to ignore them)
+//   1. append packs and writes the words through   cut here ⇒ some have the old torn bit: not seen
+//   2. the fence of make_durable                   returned ⇒ seen by every later recovery
+//   3. truncate moves the head, later              cut here ⇒ the old head: records are seen again
+//                                                  (replay is idempotent, or stamps retire them)
 //
 // Every append is padded to whole log words, so that recovery can tell where the next begins.
-// Source: Mnemosyne (ASPLOS 2011) §4.4. Deviation: words are written through in batches, whole lines past the cache
-// and partial ones by store + write-back, because single movnti words are slower on today's processors.
-// Threads: one producer (append) and one consumer (truncate), which must agree on `free_words` themselves.
+// Source: Mnemosyne (ASPLOS 2011) §4.4. Deviation: words are written through in batches, whole
+// lines past the cache and partial ones by store + write-back, because single movnti words are
+// slower on today's processors.
+// Threads: one producer (append) and one consumer (truncate); who may use `free_words` is theirs to
+// agree on.
 #pragma once
 
 #include "perdure/base/check.h"
@@ -24,18 +26,23 @@ class TornbitLog {
  public:
   static constexpr const char* kName = "tornbit";
 
-  TornbitLog(Ring ring, std::uint64_t head, std::uint64_t tail) : ring_(ring), head_(head), tail_(tail) {}
+  TornbitLog(Ring ring, std::uint64_t head, std::uint64_t tail)
+      : ring_(ring), head_(head), tail_(tail) {}
 
   /// Log words that `payload` words take: 64 bits a word into 63.
-  static constexpr std::uint64_t log_words(std::uint64_t payload) { return (payload * 64 + 62) / 63; }
+  static constexpr std::uint64_t log_words(std::uint64_t payload) {
+    return (payload * 64 + 62) / 63;
+  }
 
   std::uint64_t capacity_words() const { return ring_.count; }
   std::uint64_t free_words() const { return ring_.count - (tail_ - head()); }
   const Ring& ring() const { return ring_; }
-  // The head is atomic, because the producer asks for room while a consumer makes it. Relaxed is enough: what the
-  // consumer did before is handed over by the caller's own synchronisation (in engines, the commit clock's gate).
+  // The head is atomic, because the producer asks for room while a consumer makes it. Relaxed is
+  // enough: what the consumer did before is handed over by the caller's own synchronisation (in
+  // engines, the commit clock's gate).
   std::uint64_t head() const {
-    return std::atomic_ref<std::uint64_t>(const_cast<std::uint64_t&>(head_)).load(std::memory_order_relaxed);
+    return std::atomic_ref<std::uint64_t>(const_cast<std::uint64_t&>(head_))
+        .load(std::memory_order_relaxed);
   }
   std::uint64_t tail() const { return tail_; }
 
@@ -55,8 +62,8 @@ class TornbitLog {
     tail_ += words;
   }
 
-  /// Orders: all words appended so far before whatever the caller does next. Without it home stores could become
-  /// durable while their record is torn, and recovery could not take them back.
+  /// Orders: all words appended so far before whatever the caller does next. Without it home stores
+  /// could become durable while their record is torn, and recovery could not take them back.
   template <Domain D>
   [[nodiscard]] bool make_durable(D& domain) {
     return domain.fence(Site::kLogCommit);
@@ -71,7 +78,8 @@ class TornbitLog {
     domain.flush(ring_.head_word, kWordBytes, Site::kHead);
   }
 
-  /// Reads payload words from `position` on, as far as the torn bits say that they were completely written.
+  /// Reads payload words from `position` on, as far as the torn bits say that they were completely
+  /// written.
   class Reader {
    public:
     Reader(const Ring& ring, std::uint64_t position, std::uint64_t limit)
@@ -112,23 +120,27 @@ class TornbitLog {
     const Ring* ring_;
     std::uint64_t position_;
     std::uint64_t limit_;
-    Word bits_ = 0;      // bits of the last log word that belong to the next payload word, at the bottom
+    Word bits_ =
+        0;  // bits of the last log word that belong to the next payload word, at the bottom
     unsigned held_ = 0;  // how many: 0 to 62
     Word fresh_ = 0;     // the 63 bits just fetched
   };
 
   Reader reader() const { return Reader(ring_, head_, head_ + ring_.count); }
 
-  /// Whether any word from `from` to one lap after the head carries its lap's torn bit: the remains of a torn append.
+  /// Whether any word from `from` to one lap after the head carries its lap's torn bit: the remains
+  /// of a torn append.
   bool has_remains(std::uint64_t from) const {
     for (std::uint64_t p = from; p < head_ + ring_.count; ++p) {
       if ((load_word(ring_.at(p)) & kTornBit) == ring_.torn(p)) return true;
     }
     return false;
   }
-  /// Makes everything from `from` (a position after the head) on read as not yet written, and appends there next.
-  /// Durable: after the caller's fence (Site::kEraseFence). A cut before it leaves words that read as missing or as
-  /// what they were, never as others: every erased word has the sense of "not yet written on this lap".
+  /// Makes everything from `from` (a position after the head) on read as not yet written, and
+  /// appends there next.
+  /// Durable: after the caller's fence (Site::kEraseFence). A cut before it leaves words that read
+  /// as missing or as what they were, never as others: every erased word has the sense of "not yet
+  /// written on this lap".
   template <Domain D>
   void erase_from(D& domain, std::uint64_t from) {
     tail_ = from;
@@ -137,16 +149,18 @@ class TornbitLog {
     for (std::uint64_t i = 0; i < count; ++i) missing[i] = ring_.torn(from + i) ^ kTornBit;
     ring_.write(domain, from, {missing, count}, Site::kEraseRing);
   }
-  /// Appends at `position` next. Requires: nothing from there on carries its lap's torn bit (has_remains).
+  /// Appends at `position` next. Requires: nothing from there on carries its lap's torn bit
+  /// (has_remains).
   void continue_at(std::uint64_t position) { tail_ = position; }
-  /// Starts the write-back of the whole ring and its head: what a killed process left may be in caches only.
+  /// Starts the write-back of the whole ring and its head: what a killed process left may be in
+  /// caches only.
   template <Domain D>
   void adopt(D& domain) {
     domain.flush(ring_.words, ring_.count * kWordBytes, Site::kAdopt);
     domain.flush(ring_.head_word, kWordBytes, Site::kAdopt);
   }
-  /// Where a ring that begin_at() makes ready starts: on a lap whose torn bit is 1, and not at 0, which a pool's head
-  /// keeps for "never used".
+  /// Where a ring that begin_at() makes ready starts: on a lap whose torn bit is 1, and not at 0,
+  /// which a pool's head keeps for "never used".
   std::uint64_t first_position() const { return 2 * ring_.count; }
   /// Empties the log and appends at `position` next. Durable: after persist_head() and a fence.
   void begin_at(std::uint64_t position) {
@@ -159,8 +173,9 @@ class TornbitLog {
  private:
   static constexpr Word kTornBit = Word{1} << 63;
 
-  /// Packs 64-bit words into words of 63 bits under the torn bit `torn`. The stream takes each word from its lowest
-  /// bit up: a log word is what the last one left over, below, and the new word's first bits above.
+  /// Packs 64-bit words into words of 63 bits under the torn bit `torn`. The stream takes each word
+  /// from its lowest bit up: a log word is what the last one left over, below, and the new word's
+  /// first bits above.
   static void pack(std::span<const Word> payload, Word* out, Word torn) {
     Word carry = 0;
     unsigned carried = 0;

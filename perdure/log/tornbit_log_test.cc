@@ -1,9 +1,9 @@
 #include "perdure/log/tornbit_log.h"
 
-#include <gtest/gtest.h>
-
 #include <random>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "perdure/domain/dram.h"
 #include "perdure/region/layout.h"
@@ -55,7 +55,8 @@ TEST_F(TornbitLogTest, TakesOneExtraWordIn63) {
 TEST_F(TornbitLogTest, TheTornBitIsOneOnTheFirstPassAndReversesOnTheNext) {
   TornbitLog log(ring(), 0, 0);
   for (std::uint64_t lap = 0; lap < 5; ++lap) {
-    while (log.tail() < (lap + 1) * words.size()) {  // two words at a time: appends end at the end of the ring
+    while (log.tail() <
+           (lap + 1) * words.size()) {  // two words at a time: appends end at the end of the ring
       log.append(domain, payload(1));
       log.truncate();
     }
@@ -155,8 +156,8 @@ TEST_F(TornbitLogTest, ErasingTheRemainsKeepsWhatStandsBeforeThem) {
   }
 }
 
-// A cut in the middle of erase_from() keeps any subset of its words: what is left reads as a part of what was there, from
-// the head on, or as nothing.
+// A cut in the middle of erase_from() keeps any subset of its words: what is left reads as a part
+// of what was there, from the head on, or as nothing.
 TEST_F(TornbitLogTest, AHalfErasedLogReadsAsAPrefixOfWhatItWas) {
   for (std::uint64_t start = 0; start < 32; ++start) {
     TornbitLog log(ring(), start, start);
@@ -195,7 +196,9 @@ TEST_F(TornbitLogTest, RemainsAreFoundAnywhereBehindTheEnd) {
   }
 }
 
-TEST_F(TornbitLogTest, HeadsAreSealedWithTheFormatsSalt) { EXPECT_EQ(TornbitLog::kHeadSalt, kSaltHead); }
+TEST_F(TornbitLogTest, HeadsAreSealedWithTheFormatsSalt) {
+  EXPECT_EQ(TornbitLog::kHeadSalt, kSaltHead);
+}
 
 }  // namespace
 }  // namespace perdure

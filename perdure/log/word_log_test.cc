@@ -1,10 +1,10 @@
 // What both logs promise: TornbitLog and CommitLog have one interface.
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <deque>
 #include <random>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "perdure/domain/dram.h"
 #include "perdure/log/commit_log.h"
@@ -106,7 +106,8 @@ TYPED_TEST(WordLog, RecoveryReadsWhatWasAppendedSinceTheHeadOverManyLaps) {
     ASSERT_TRUE(head);
     TypeParam reopened(memory.ring(), *head, *head);
     auto reader = reopened.reader();
-    for (const std::vector<Word>& expected : model) ASSERT_EQ(read_append(reader, expected.size()), expected);
+    for (const std::vector<Word>& expected : model)
+      ASSERT_EQ(read_append(reader, expected.size()), expected);
     ASSERT_EQ(reader.position(), log.tail());
     Word more = 0;
     ASSERT_FALSE(reader.next(more)) << "step " << step;
@@ -147,7 +148,8 @@ TYPED_TEST(WordLog, AnUnpersistedTruncationShowsTheAppendsAgain) {
   EXPECT_EQ(read_append(reader, 5), payload);
 }
 
-/// A memory that notes which words an append wrote, in order, so that a test can take any of them away.
+/// A memory that notes which words an append wrote, in order, so that a test can take any of them
+/// away.
 struct Capture : Dram {
   explicit Capture(std::vector<std::pair<Word*, Word>>& into) : written(&into) {}
   void write_through(Word* home, const Word* words, std::size_t count, Site) {
@@ -188,7 +190,8 @@ TYPED_TEST(WordLog, EverySubsetOfMissingWordsIsDetected) {
           ASSERT_EQ(got, payload);
           continue;
         }
-        ASSERT_LT(got.size(), length) << "start " << start << " length " << length << " kept " << kept;
+        ASSERT_LT(got.size(), length)
+            << "start " << start << " length " << length << " kept " << kept;
         if constexpr (kTornbit) {
           ASSERT_TRUE(std::equal(got.begin(), got.end(), payload.begin()));
           ASSERT_EQ(log.has_remains(end_of_first), kept != 0);
@@ -223,7 +226,8 @@ TYPED_TEST(WordLog, EveryFlippedBitOfTheHeadWordIsDetected) {
 TYPED_TEST(WordLog, ReaderStaysInsideAnyGarbage) {
   for (int round = 0; round < 2000; ++round) {
     RingMemory memory(16);
-    for (Word& word : memory.words) word = this->random_() % 3 == 0 ? this->random_() % 20 : this->random_();
+    for (Word& word : memory.words)
+      word = this->random_() % 3 == 0 ? this->random_() % 20 : this->random_();
     const std::uint64_t head = this->random_() & kMax48;
     const TypeParam log(memory.ring(), head, head);
     auto reader = log.reader();
@@ -235,7 +239,8 @@ TYPED_TEST(WordLog, ReaderStaysInsideAnyGarbage) {
 }
 
 TEST(CommitLogSalt, DiffersFromTheTornbitLogs) {
-  EXPECT_NE(CommitLog::kHeadSalt, TornbitLog::kHeadSalt) << "a ring opened as the other kind must be refused";
+  EXPECT_NE(CommitLog::kHeadSalt, TornbitLog::kHeadSalt)
+      << "a ring opened as the other kind must be refused";
 }
 
 }  // namespace

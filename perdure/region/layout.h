@@ -1,5 +1,5 @@
-// What a pool file holds, outside logs and heap blocks. Nothing volatile in here; docs/FORMAT.md tells the same in
-// prose. Never renumber: a change bumps kFormatVersion and adds a golden image.
+// What a pool file holds, outside logs and heap blocks. Nothing volatile in here; docs/FORMAT.md
+// tells the same in prose. Never renumber: a change bumps kFormatVersion and adds a golden image.
 //
 //   page 0            superblock: written once, at creation, sealed by a CRC
 //   page 1            state: one sealed word per line (see StatePage)
@@ -21,7 +21,8 @@ namespace perdure {
 
 inline constexpr std::array<char, 8> kMagic = {'P', 'E', 'R', 'D', 'U', 'R', 'E', '\n'};
 inline constexpr std::uint32_t kFormatVersion = 1;
-// Features that a reader must know to read (incompatible) or to write (read-only compatible). None exist yet.
+// Features that a reader must know to read (incompatible) or to write (read-only compatible). None
+// exist yet.
 inline constexpr std::uint64_t kKnownIncompatible = 0;
 inline constexpr std::uint64_t kKnownReadOnlyCompatible = 0;
 
@@ -63,7 +64,8 @@ struct Superblock {
   std::uint32_t crc;  // CRC32C of all bytes before it
 };
 static_assert(sizeof(Geometry) == 32 && sizeof(Superblock) == 144);
-static_assert(offsetof(Superblock, preferred_base) == 56 && offsetof(Superblock, root_offset) == 96);
+static_assert(offsetof(Superblock, preferred_base) == 56 &&
+              offsetof(Superblock, root_offset) == 96);
 static_assert(offsetof(Superblock, crc) == 140);
 static_assert(std::has_unique_object_representations_v<Superblock>);
 
@@ -99,8 +101,8 @@ constexpr void lay_out(Superblock& super) {
   super.root_offset = 2 * kPageBytes;
   super.head_offset = super.root_offset + round_up(g.root_entries * sizeof(RootEntry), kPageBytes);
   super.segment_table_offset = super.head_offset + round_up(g.log_slots * kLineBytes, kPageBytes);
-  super.ring_offset =
-      super.segment_table_offset + round_up(g.capacity_bytes / g.segment_bytes * kWordBytes, kPageBytes);
+  super.ring_offset = super.segment_table_offset +
+                      round_up(g.capacity_bytes / g.segment_bytes * kWordBytes, kPageBytes);
   super.heap_offset = round_up(super.ring_offset + g.log_slots * g.ring_bytes, kBlockBytes);
 }
 

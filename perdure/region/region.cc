@@ -31,16 +31,16 @@
 namespace perdure {
 namespace {
 
-// Inside the ranges that the address, memory and thread sanitizers leave to the program. Only a preference: links
-// are offsets, so a pool works at any address.
+// Inside the ranges that the address, memory and thread sanitizers leave to the program. Only a
+// preference: links are offsets, so a pool works at any address.
 constexpr std::uint64_t kPreferredBase = 0x7e8000000000;
 
 Error io_error(const std::string& what) {
   const int saved = errno;
-  const Code code = saved == ENOENT                                       ? Code::kNotFound
-                    : saved == EEXIST                                     ? Code::kExists
+  const Code code = saved == ENOENT                                          ? Code::kNotFound
+                    : saved == EEXIST                                        ? Code::kExists
                     : (saved == ENOSPC || saved == EDQUOT || saved == EFBIG) ? Code::kNoSpace
-                                                                          : Code::kIo;
+                                                                             : Code::kIo;
   return {code, what + ": " + std::strerror(saved)};
 }
 
@@ -89,59 +89,74 @@ bool write_at(int fd, const void* data, std::size_t bytes, Offset offset) {
   return true;
 }
 
-std::uint32_t superblock_crc(const Superblock& super) { return crc32c(&super, offsetof(Superblock, crc)); }
+std::uint32_t superblock_crc(const Superblock& super) {
+  return crc32c(&super, offsetof(Superblock, crc));
+}
 
 Result<void> check_geometry(const Geometry& g, const std::string& where) {
   const auto bad = [&](const std::string& field, std::uint64_t value, const std::string& rule) {
-    return Error{Code::kInvalid, where + ": " + field + " is " + std::to_string(value) + ", must be " + rule};
+    return Error{Code::kInvalid,
+                 where + ": " + field + " is " + std::to_string(value) + ", must be " + rule};
   };
-  if (!std::has_single_bit(g.segment_bytes) || g.segment_bytes < kMinSegmentBytes || g.segment_bytes > kMaxSegmentBytes)
+  if (!std::has_single_bit(g.segment_bytes) || g.segment_bytes < kMinSegmentBytes ||
+      g.segment_bytes > kMaxSegmentBytes)
     return bad("segment_bytes", g.segment_bytes, "a power of two from 128 KiB to 64 MiB");
   if (g.capacity_bytes < 2 * g.segment_bytes || g.capacity_bytes > kMaxCapacityBytes ||
       !is_aligned(g.capacity_bytes, kPageBytes))
     return bad("capacity_bytes", g.capacity_bytes, "whole pages, from two segments to 1 TiB");
-  if (!is_aligned(g.ring_bytes, kPageBytes) || g.ring_bytes < kPageBytes || g.ring_bytes > (std::uint64_t{1} << 30))
+  if (!is_aligned(g.ring_bytes, kPageBytes) || g.ring_bytes < kPageBytes ||
+      g.ring_bytes > (std::uint64_t{1} << 30))
     return bad("ring_bytes", g.ring_bytes, "whole pages, from 4 KiB to 1 GiB");
   if (g.log_slots < 1 || g.log_slots > 1024) return bad("log_slots", g.log_slots, "from 1 to 1024");
-  if (g.root_entries < 1 || g.root_entries > 65536) return bad("root_entries", g.root_entries, "from 1 to 65536");
+  if (g.root_entries < 1 || g.root_entries > 65536)
+    return bad("root_entries", g.root_entries, "from 1 to 65536");
   Superblock probe{};
   probe.geometry = g;
   lay_out(probe);
   if (probe.heap_offset + g.segment_bytes > g.capacity_bytes)
-    return bad("capacity_bytes", g.capacity_bytes,
-               "at least " + std::to_string(probe.heap_offset + g.segment_bytes) + " for these logs");
+    return bad(
+        "capacity_bytes", g.capacity_bytes,
+        "at least " + std::to_string(probe.heap_offset + g.segment_bytes) + " for these logs");
   return {};
 }
 
 /// The superblock of an untrusted file, checked in private memory before anything of it is used.
 Result<void> check_superblock(const Superblock& super, const std::string& path) {
   if (super.magic != kMagic)
-    return Error{Code::kForeign, path + ": not a Perdure pool (no magic at byte 0); create one with `perdure create`"};
+    return Error{
+        Code::kForeign,
+        path + ": not a Perdure pool (no magic at byte 0); create one with `perdure create`"};
   if (super.version > kFormatVersion)
     return Error{Code::kVersion, path + ": format version " + std::to_string(super.version) +
-                                     ", this release reads up to " + std::to_string(kFormatVersion) +
-                                     "; use a newer release"};
+                                     ", this release reads up to " +
+                                     std::to_string(kFormatVersion) + "; use a newer release"};
   if (superblock_crc(super) != super.crc)
-    return Error{Code::kCorrupt, path + ": the superblock (bytes 0-143) fails its checksum; restore it from a backup"};
+    return Error{
+        Code::kCorrupt,
+        path + ": the superblock (bytes 0-143) fails its checksum; restore it from a backup"};
   if (super.version != kFormatVersion || super.superblock_bytes != sizeof(Superblock))
-    return Error{Code::kVersion, path + ": format version " + std::to_string(super.version) + " with a superblock of " +
+    return Error{Code::kVersion, path + ": format version " + std::to_string(super.version) +
+                                     " with a superblock of " +
                                      std::to_string(super.superblock_bytes) + " bytes is unknown"};
-  if ((super.incompatible & ~kKnownIncompatible) != 0 || (super.read_only_compatible & ~kKnownReadOnlyCompatible) != 0)
-    return Error{Code::kVersion, path + ": uses features that this release does not know; use a newer release"};
+  if ((super.incompatible & ~kKnownIncompatible) != 0 ||
+      (super.read_only_compatible & ~kKnownReadOnlyCompatible) != 0)
+    return Error{Code::kVersion,
+                 path + ": uses features that this release does not know; use a newer release"};
   if (auto geometry = check_geometry(super.geometry, path); !geometry)
     return Error{Code::kCorrupt, geometry.error().message};
   Superblock expected = super;
   lay_out(expected);
   if (expected.root_offset != super.root_offset || expected.head_offset != super.head_offset ||
-      expected.segment_table_offset != super.segment_table_offset || expected.ring_offset != super.ring_offset ||
-      expected.heap_offset != super.heap_offset)
-    return Error{Code::kCorrupt, path + ": the superblock's section table does not follow from its geometry"};
+      expected.segment_table_offset != super.segment_table_offset ||
+      expected.ring_offset != super.ring_offset || expected.heap_offset != super.heap_offset)
+    return Error{Code::kCorrupt,
+                 path + ": the superblock's section table does not follow from its geometry"};
   return {};
 }
 
 /// Who holds the flock on this file, from the kernel's own list.
 std::string lock_holder(int fd) {
-  struct stat status {};
+  struct stat status{};
   if (::fstat(fd, &status) != 0) return "unknown";
   std::ifstream locks("/proc/locks");
   const std::string inode = ":" + std::to_string(status.st_ino) + " ";
@@ -165,14 +180,16 @@ std::string directory_of(const std::string& path) {
 }
 
 DomainKind domain_of(int fd, std::uint64_t file_bytes) {
-  // A mapping that may be made synchronous is persistent memory; the kernel refuses it for everything else.
+  // A mapping that may be made synchronous is persistent memory; the kernel refuses it for
+  // everything else.
   void* probe = ::mmap(nullptr, std::min<std::uint64_t>(file_bytes, kPageBytes), PROT_READ,
                        MAP_SHARED_VALIDATE | MAP_SYNC, fd, 0);
   if (probe != MAP_FAILED) {
     ::munmap(probe, kPageBytes);
-    return DomainKind::kAdr;  // eADR cannot be told from user space with certainty: it is asked for, never assumed
+    return DomainKind::
+        kAdr;  // eADR cannot be told from user space with certainty: it is asked for, never assumed
   }
-  struct statfs system {};
+  struct statfs system{};
   if (::fstatfs(fd, &system) == 0 && (system.f_type == TMPFS_MAGIC || system.f_type == RAMFS_MAGIC))
     return DomainKind::kDram;
   return DomainKind::kSync;
@@ -180,7 +197,8 @@ DomainKind domain_of(int fd, std::uint64_t file_bytes) {
 
 class FileBacking final : public Backing {
  public:
-  FileBacking(int fd, std::string path, bool writable) : fd_(fd), path_(std::move(path)), writable_(writable) {}
+  FileBacking(int fd, std::string path, bool writable)
+      : fd_(fd), path_(std::move(path)), writable_(writable) {}
   Result<void> extend(std::uint64_t from, std::uint64_t bytes) override {
     if (!writable_) return Error{Code::kNoSpace, path_ + ": opened for inspection; it cannot grow"};
     if (auto blocks = allocate(from, bytes - from); !blocks) return blocks;
@@ -212,7 +230,8 @@ Superblock make_superblock(const Geometry& geometry) {
   super.superblock_bytes = sizeof(Superblock);
   super.preferred_base = kPreferredBase;
   super.geometry = geometry;
-  // A pool without entropy would only share its identity with another: not worth failing a create for.
+  // A pool without entropy would only share its identity with another: not worth failing a create
+  // for.
   (void)::getrandom(super.uuid.data(), super.uuid.size(), 0);
   lay_out(super);
   super.crc = superblock_crc(super);
@@ -226,7 +245,8 @@ bool put_format(const Superblock& super, std::uint64_t segments, Word fresh_segm
   const Word grown_word = seal(grown, kSaltGrown);
   const Word retired_word = seal(0, kSaltRetired);
   const Word head_word = seal(0, kSaltHead);
-  bool ok = put(0, &super, sizeof(super)) && put(kStateOffset + offsetof(StatePage, grown_bytes), &grown_word, 8) &&
+  bool ok = put(0, &super, sizeof(super)) &&
+            put(kStateOffset + offsetof(StatePage, grown_bytes), &grown_word, 8) &&
             put(kStateOffset + offsetof(StatePage, retired_stamp), &retired_word, 8);
   for (std::uint64_t slot = 0; ok && slot < super.geometry.log_slots; ++slot) {
     ok = put(super.head_offset + slot * kLineBytes, &head_word, 8);
@@ -243,16 +263,19 @@ Result<void> Region::create_file(const std::string& path, const CreateOptions& o
   if (auto valid = check_geometry(options.geometry, path); !valid) return valid;
   const Superblock super = make_superblock(options.geometry);
   // Divided, not multiplied: the count may be anything.
-  if (options.initial_segments > (super.geometry.capacity_bytes - super.heap_offset) / super.geometry.segment_bytes)
+  if (options.initial_segments >
+      (super.geometry.capacity_bytes - super.heap_offset) / super.geometry.segment_bytes)
     return Error{Code::kInvalid, path + ": " + std::to_string(options.initial_segments) +
                                      " initial segments are more than capacity_bytes holds"};
-  // The name appears last, with everything behind it durable: a cut during creation leaves no file at all.
+  // The name appears last, with everything behind it durable: a cut during creation leaves no file
+  // at all.
   const std::string directory = directory_of(path);
   Descriptor file(::open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, options.mode));
   std::string temporary;
   if (file.get() < 0 && (errno == EOPNOTSUPP || errno == EISDIR)) {
     temporary = path + ".creating." + std::to_string(::getpid());
-    file = Descriptor(::open(temporary.c_str(), O_CREAT | O_EXCL | O_NOFOLLOW | O_RDWR | O_CLOEXEC, options.mode));
+    file = Descriptor(::open(temporary.c_str(), O_CREAT | O_EXCL | O_NOFOLLOW | O_RDWR | O_CLOEXEC,
+                             options.mode));
   }
   if (file.get() < 0) return io_error(path + ": creating in " + directory);
   const auto fail = [&](const std::string& step) -> Error {
@@ -261,7 +284,8 @@ Result<void> Region::create_file(const std::string& path, const CreateOptions& o
     return error;
   };
 
-  const std::uint64_t bytes = super.heap_offset + options.initial_segments * super.geometry.segment_bytes;
+  const std::uint64_t bytes =
+      super.heap_offset + options.initial_segments * super.geometry.segment_bytes;
   if (::ftruncate(file.get(), static_cast<off_t>(bytes)) != 0) return fail("sizing");
   // Rings stay sparse until a thread uses them; tables and heap have real blocks from the start.
   errno = ::posix_fallocate(file.get(), 0, static_cast<off_t>(super.ring_offset));
@@ -270,31 +294,34 @@ Result<void> Region::create_file(const std::string& path, const CreateOptions& o
                               static_cast<off_t>(bytes - super.heap_offset));
   }
   if (errno != 0) return fail("reserving space");
-  const bool written =
-      put_format(super, options.initial_segments, seal(0, kSaltSegment),
-                 [&](Offset offset, const void* data, std::size_t size) {
-                   return write_at(file.get(), data, size, offset);
-                 });
+  const bool written = put_format(super, options.initial_segments, seal(0, kSaltSegment),
+                                  [&](Offset offset, const void* data, std::size_t size) {
+                                    return write_at(file.get(), data, size, offset);
+                                  });
   if (!written) return fail("formatting");
   if (::fsync(file.get()) != 0) return fail("sync of the format");
   if (temporary.empty()) {
     const std::string self = "/proc/self/fd/" + std::to_string(file.get());
-    if (::linkat(AT_FDCWD, self.c_str(), AT_FDCWD, path.c_str(), AT_SYMLINK_FOLLOW) != 0) return fail("naming");
+    if (::linkat(AT_FDCWD, self.c_str(), AT_FDCWD, path.c_str(), AT_SYMLINK_FOLLOW) != 0)
+      return fail("naming");
   } else {
     if (::link(temporary.c_str(), path.c_str()) != 0) return fail("naming");
     ::unlink(temporary.c_str());
   }
   const Descriptor parent(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (parent.get() < 0 || ::fsync(parent.get()) != 0) return io_error(directory + ": sync of the new name");
+  if (parent.get() < 0 || ::fsync(parent.get()) != 0)
+    return io_error(directory + ": sync of the new name");
   return {};
 }
 
-Result<void> Region::format_memory(std::byte* base, std::uint64_t bytes, const CreateOptions& options) {
+Result<void> Region::format_memory(std::byte* base, std::uint64_t bytes,
+                                   const CreateOptions& options) {
   if (auto valid = check_geometry(options.geometry, "memory"); !valid) return valid;
   const Superblock super = make_superblock(options.geometry);
   if (super.heap_offset > bytes ||
       options.initial_segments > (bytes - super.heap_offset) / super.geometry.segment_bytes)
-    return Error{Code::kInvalid, "memory: " + std::to_string(bytes) + " bytes do not hold this pool"};
+    return Error{Code::kInvalid,
+                 "memory: " + std::to_string(bytes) + " bytes do not hold this pool"};
   put_format(super, options.initial_segments, seal(0, kSaltSegment),
              [&](Offset offset, const void* data, std::size_t size) {
                std::memcpy(base + offset, data, size);
@@ -303,19 +330,23 @@ Result<void> Region::format_memory(std::byte* base, std::uint64_t bytes, const C
   return {};
 }
 
-Result<std::unique_ptr<Region>> Region::open_file(const std::string& path, DomainKind kind, Access access) {
+Result<std::unique_ptr<Region>> Region::open_file(const std::string& path, DomainKind kind,
+                                                  Access access) {
   const bool inspect = access == Access::kInspect;
-  Descriptor file(::open(path.c_str(), (inspect ? O_RDONLY : O_RDWR) | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  Descriptor file(
+      ::open(path.c_str(), (inspect ? O_RDONLY : O_RDWR) | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   if (file.get() < 0) {
-    if (errno == ELOOP) return Error{Code::kInvalid, path + ": is a symbolic link; name the pool file itself"};
+    if (errno == ELOOP)
+      return Error{Code::kInvalid, path + ": is a symbolic link; name the pool file itself"};
     return io_error(path);
   }
-  struct stat status {};
+  struct stat status{};
   if (::fstat(file.get(), &status) != 0) return io_error(path);
   if (!S_ISREG(status.st_mode)) return Error{Code::kForeign, path + ": not a regular file"};
   if (::flock(file.get(), (inspect ? LOCK_SH : LOCK_EX) | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK) return io_error(path + ": locking");
-    return Error{Code::kBusy, path + ": in use by process " + lock_holder(file.get()) + "; close it there first"};
+    return Error{Code::kBusy, path + ": in use by process " + lock_holder(file.get()) +
+                                  "; close it there first"};
   }
 
   const auto file_bytes = static_cast<std::uint64_t>(status.st_size);
@@ -324,45 +355,57 @@ Result<std::unique_ptr<Region>> Region::open_file(const std::string& path, Domai
   if (!read_at(file.get(), &super, readable, 0)) return io_error(path + ": reading the superblock");
   if (file_bytes < sizeof(super)) {
     if (readable >= kMagic.size() && super.magic == kMagic)
-      return Error{Code::kTruncated, path + ": only " + std::to_string(file_bytes) + " bytes of a Perdure pool"};
-    return Error{Code::kForeign, path + ": not a Perdure pool (" + std::to_string(file_bytes) + " bytes)"};
+      return Error{Code::kTruncated,
+                   path + ": only " + std::to_string(file_bytes) + " bytes of a Perdure pool"};
+    return Error{Code::kForeign,
+                 path + ": not a Perdure pool (" + std::to_string(file_bytes) + " bytes)"};
   }
   if (auto valid = check_superblock(super, path); !valid) return valid.error();
   if (file_bytes < super.heap_offset)
-    return Error{Code::kTruncated, path + ": " + std::to_string(file_bytes) + " bytes, but logs and tables alone take " +
-                                       std::to_string(super.heap_offset) + "; restore it from a backup"};
+    return Error{Code::kTruncated, path + ": " + std::to_string(file_bytes) +
+                                       " bytes, but logs and tables alone take " +
+                                       std::to_string(super.heap_offset) +
+                                       "; restore it from a backup"};
 
   std::unique_ptr<Region> region(new Region);
   region->path_ = path;
   region->domain_ = kind != DomainKind::kAuto ? kind : domain_of(file.get(), file_bytes);
   const bool is_private = inspect || region->domain_ == DomainKind::kSync;
-  // The whole capacity is mapped at once: growing then only extends the file under addresses that already exist.
+  // The whole capacity is mapped at once: growing then only extends the file under addresses that
+  // already exist.
   int flags = MAP_NORESERVE | (is_private ? MAP_PRIVATE : MAP_SHARED);
-  if (!is_private && (region->domain_ == DomainKind::kAdr || region->domain_ == DomainKind::kEadr)) {
-    // Without MAP_SYNC a file system on DAX may lose a flushed page. Where it is refused although Adr was asked
-    // for (tmpfs standing in for persistent memory), the mapping is as good as the storage can be.
+  if (!is_private &&
+      (region->domain_ == DomainKind::kAdr || region->domain_ == DomainKind::kEadr)) {
+    // Without MAP_SYNC a file system on DAX may lose a flushed page. Where it is refused although
+    // Adr was asked for (tmpfs standing in for persistent memory), the mapping is as good as the
+    // storage can be.
     flags = MAP_NORESERVE | MAP_SHARED_VALIDATE | MAP_SYNC;
   }
   const auto map = [&](int with) {
     void* wanted = reinterpret_cast<void*>(super.preferred_base);
-    void* got = ::mmap(wanted, super.geometry.capacity_bytes, PROT_READ | PROT_WRITE, with | MAP_FIXED_NOREPLACE,
-                       file.get(), 0);
+    void* got = ::mmap(wanted, super.geometry.capacity_bytes, PROT_READ | PROT_WRITE,
+                       with | MAP_FIXED_NOREPLACE, file.get(), 0);
     if (got == MAP_FAILED && errno == EEXIST)
-      got = ::mmap(nullptr, super.geometry.capacity_bytes, PROT_READ | PROT_WRITE, with, file.get(), 0);
+      got = ::mmap(nullptr, super.geometry.capacity_bytes, PROT_READ | PROT_WRITE, with, file.get(),
+                   0);
     return got;
   };
-  // An untrusted file chooses no address of ours: only the one preference of this release is honoured.
+  // An untrusted file chooses no address of ours: only the one preference of this release is
+  // honoured.
   super.preferred_base = kPreferredBase;
   void* mapping = map(flags);
   if (mapping == MAP_FAILED && (flags & MAP_SYNC) != 0) mapping = map(MAP_NORESERVE | MAP_SHARED);
   if (mapping == MAP_FAILED)
-    return io_error(path + ": mapping " + std::to_string(super.geometry.capacity_bytes) + " bytes of address space");
+    return io_error(path + ": mapping " + std::to_string(super.geometry.capacity_bytes) +
+                    " bytes of address space");
   region->base_ = static_cast<std::byte*>(mapping);
   region->mapped_bytes_ = super.geometry.capacity_bytes;
-  // A child after fork would share our locks and logs without our threads: it gets no mapping at all.
+  // A child after fork would share our locks and logs without our threads: it gets no mapping at
+  // all.
   ::madvise(mapping, region->mapped_bytes_, MADV_DONTFORK);
   if (!inspect && region->domain_ == DomainKind::kSync)
-    region->direct_fd_ = ::open(("/proc/self/fd/" + std::to_string(file.get())).c_str(), O_WRONLY | O_DIRECT | O_CLOEXEC);
+    region->direct_fd_ = ::open(("/proc/self/fd/" + std::to_string(file.get())).c_str(),
+                                O_WRONLY | O_DIRECT | O_CLOEXEC);
   region->fd_ = file.release();
   region->owner_pid_ = ::getpid();
   region->owned_backing_ = std::make_unique<FileBacking>(region->fd_, path, !inspect);
@@ -371,14 +414,17 @@ Result<std::unique_ptr<Region>> Region::open_file(const std::string& path, Domai
   return region;
 }
 
-Result<std::unique_ptr<Region>> Region::open_memory(std::byte* base, std::uint64_t bytes, std::uint64_t file_bytes,
-                                                    DomainKind kind, Backing& backing) {
+Result<std::unique_ptr<Region>> Region::open_memory(std::byte* base, std::uint64_t bytes,
+                                                    std::uint64_t file_bytes, DomainKind kind,
+                                                    Backing& backing) {
   Superblock super;
   if (bytes < sizeof(super)) return Error{Code::kForeign, "memory: too small for a pool"};
   std::memcpy(&super, base, sizeof(super));
   if (auto valid = check_superblock(super, "memory"); !valid) return valid.error();
-  if (super.geometry.capacity_bytes > bytes) return Error{Code::kTruncated, "memory: smaller than its capacity"};
-  if (file_bytes < super.heap_offset) return Error{Code::kTruncated, "memory: the file ends inside its tables"};
+  if (super.geometry.capacity_bytes > bytes)
+    return Error{Code::kTruncated, "memory: smaller than its capacity"};
+  if (file_bytes < super.heap_offset)
+    return Error{Code::kTruncated, "memory: the file ends inside its tables"};
   std::unique_ptr<Region> region(new Region);
   region->path_ = "memory";
   region->base_ = base;
@@ -392,26 +438,32 @@ Result<void> Region::adopt(const Superblock& super, std::uint64_t file_bytes) {
   super_ = super;
   const auto grown = unseal(load_word(&state()->grown_bytes.word), kSaltGrown);
   if (!grown)
-    return Error{Code::kCorrupt, path_ + ": grown_bytes (byte 4096) fails its check; `perdure check` tells more"};
+    return Error{Code::kCorrupt,
+                 path_ + ": grown_bytes (byte 4096) fails its check; `perdure check` tells more"};
   if (*grown < super_.heap_offset || *grown > super_.geometry.capacity_bytes ||
       (*grown - super_.heap_offset) % super_.geometry.segment_bytes != 0)
     return Error{Code::kCorrupt, path_ + ": grown_bytes (byte 4096) is " + std::to_string(*grown) +
                                      ", which is no end of a segment"};
   if (file_bytes < *grown)
-    return Error{Code::kTruncated, path_ + ": " + std::to_string(file_bytes) + " bytes, but the pool has " +
-                                       std::to_string(*grown) + "; restore it from a backup"};
+    return Error{Code::kTruncated, path_ + ": " + std::to_string(file_bytes) +
+                                       " bytes, but the pool has " + std::to_string(*grown) +
+                                       "; restore it from a backup"};
   grown_bytes_.store(*grown, std::memory_order_release);
   return {};
 }
 
 Error Region::no_space(std::uint64_t count) const {
-  return {Code::kNoSpace, path_ + ": full: " + std::to_string(count) + " more segments do not fit into the capacity of " +
-                              std::to_string(super_.geometry.capacity_bytes) +
-                              " bytes; create a larger pool (capacity_bytes) and copy with `perdure kv dump | load`"};
+  return {
+      Code::kNoSpace,
+      path_ + ": full: " + std::to_string(count) +
+          " more segments do not fit into the capacity of " +
+          std::to_string(super_.geometry.capacity_bytes) +
+          " bytes; create a larger pool (capacity_bytes) and copy with `perdure kv dump | load`"};
 }
 
 Region::~Region() {
-  // Said aloud, because a forked child that lives on keeps the descriptor, and with it the lock, open.
+  // Said aloud, because a forked child that lives on keeps the descriptor, and with it the lock,
+  // open.
   if (fd_ >= 0 && owner_pid_ == ::getpid()) ::flock(fd_, LOCK_UN);
   if (mapped_bytes_ != 0) ::munmap(base_, mapped_bytes_);
   if (direct_fd_ >= 0) ::close(direct_fd_);

@@ -1,7 +1,8 @@
-// Region: a pool file mapped into memory: created atomically, validated before it is mapped, locked, grown in place.
+// Region: a pool file mapped into memory: created atomically, validated before it is mapped,
+//         locked, grown in place.
 //
-// Not a place for transactions: nothing here knows logs or heaps. A region hands out bytes; who writes them decides
-// through a domain when they are durable.
+// Not a place for transactions: nothing here knows logs or heaps. A region hands out bytes; who
+// writes them decides through a domain when they are durable.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +22,8 @@ namespace perdure {
 class Backing {
  public:
   virtual ~Backing() = default;
-  /// Makes the storage at least `bytes` long, with real blocks in [from, bytes), durably. No effect on failure.
+  /// Makes the storage at least `bytes` long, with real blocks in [from, bytes), durably. No effect
+  /// on failure.
   virtual Result<void> extend(std::uint64_t from, std::uint64_t bytes) = 0;
   /// Gives [offset, offset+bytes) real blocks, so that a later store cannot meet a full device.
   virtual Result<void> allocate(Offset offset, std::uint64_t bytes) = 0;
@@ -44,15 +46,19 @@ class Region {
   static Result<void> create_file(const std::string& path, const CreateOptions& options);
 
   /// Opens, locks, validates and maps. `kind` kAuto is resolved from what the file is on.
-  /// Errors: kNotFound, kBusy (with the holder's pid), kForeign, kVersion, kTruncated, kCorrupt, kIo.
-  static Result<std::unique_ptr<Region>> open_file(const std::string& path, DomainKind kind, Access access);
+  /// Errors: kNotFound, kBusy (with the holder's pid), kForeign, kVersion, kTruncated, kCorrupt,
+  ///         kIo.
+  static Result<std::unique_ptr<Region>> open_file(const std::string& path, DomainKind kind,
+                                                   Access access);
 
-  /// A region over memory that the caller keeps (the crash explorer's images). `file_bytes` is what a file of this
-  /// image would measure. Same validation as open_file.
-  static Result<std::unique_ptr<Region>> open_memory(std::byte* base, std::uint64_t bytes, std::uint64_t file_bytes,
-                                                     DomainKind kind, Backing& backing);
+  /// A region over memory that the caller keeps (the crash explorer's images). `file_bytes` is what
+  /// a file of this image would measure. Same validation as open_file.
+  static Result<std::unique_ptr<Region>> open_memory(std::byte* base, std::uint64_t bytes,
+                                                     std::uint64_t file_bytes, DomainKind kind,
+                                                     Backing& backing);
   /// Writes the format of an empty pool into zeroed memory.
-  static Result<void> format_memory(std::byte* base, std::uint64_t bytes, const CreateOptions& options);
+  static Result<void> format_memory(std::byte* base, std::uint64_t bytes,
+                                    const CreateOptions& options);
 
   ~Region();
   Region(const Region&) = delete;
@@ -71,7 +77,9 @@ class Region {
   const std::string& path() const { return path_; }
   /// Bytes in use; offsets at or beyond it are not part of the pool.
   std::uint64_t grown_bytes() const { return grown_bytes_.load(std::memory_order_acquire); }
-  std::uint64_t segments() const { return (grown_bytes() - super_.heap_offset) / super_.geometry.segment_bytes; }
+  std::uint64_t segments() const {
+    return (grown_bytes() - super_.heap_offset) / super_.geometry.segment_bytes;
+  }
   std::uint64_t max_segments() const {
     return (super_.geometry.capacity_bytes - super_.heap_offset) / super_.geometry.segment_bytes;
   }
@@ -84,11 +92,13 @@ class Region {
 
   /// Adds `count` segments, whose table words become `fresh`. Pointers stay valid.
   ///
-  ///   1. extend the file and sync it        cut here ⇒ the file is longer than the state says; no harm
-  ///   2. seal the new segments' table words cut here ⇒ words beyond the grown part; rewritten by the next growth
-  ///   3. publish grown_bytes                cut here ⇒ all of it, or step 2's state
+  ///   1. extend the file and sync it          cut here ⇒ the file is longer than the state says
+  ///   2. seal the new segments' table words   cut here ⇒ words beyond the end; written again next
+  ///   3. publish grown_bytes                  cut here ⇒ all of it, or step 2's state
   ///
-  /// Durable:  on return.  Errors: kNoSpace, kIo, kPoisoned; the region is unchanged.  Threads: any.
+  /// Durable:  on return.
+  /// Errors:   kNoSpace, kIo, kPoisoned; the region is unchanged.
+  /// Threads:  any.
   template <Domain D>
   Result<void> grow(D& domain, std::uint64_t count, Word fresh) {
     const std::lock_guard lock(grow_mutex_);
@@ -99,14 +109,15 @@ class Region {
     if (auto extended = backing_->extend(old_bytes, new_bytes); !extended) return extended;
     for (std::uint64_t i = 0; i < count; ++i) domain.store(segment_word(old_segments + i), fresh);
     domain.flush(segment_word(old_segments), count * kWordBytes, Site::kGrow);
-    // Orders: the new table words before the size that makes recovery read them; without it a cut leaves a grown
-    // pool with unsealed segments, which is refused as corrupt.
+    // Orders: the new table words before the size that makes recovery read them; without it a cut
+    // leaves a grown pool with unsealed segments, which is refused as corrupt.
     bool durable = domain.fence(Site::kGrowFence);
     domain.store(&state()->grown_bytes.word, seal(new_bytes, kSaltGrown));
     domain.flush(&state()->grown_bytes.word, kWordBytes, Site::kGrow);
     // Orders: the new size before any record that names an offset beyond the old one.
     durable = domain.fence(Site::kGrowFence) && durable;
-    if (!durable) return Error{Code::kPoisoned, path_ + ": a sync failed while the pool grew; reopen the pool"};
+    if (!durable)
+      return Error{Code::kPoisoned, path_ + ": a sync failed while the pool grew; reopen the pool"};
     grown_bytes_.store(new_bytes, std::memory_order_release);
     return {};
   }

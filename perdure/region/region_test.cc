@@ -1,7 +1,6 @@
 #include "perdure/region/region.h"
 
 #include <fcntl.h>
-#include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -11,6 +10,8 @@
 
 #include <fstream>
 #include <thread>
+
+#include <gtest/gtest.h>
 
 #include "perdure/base/crc32c.h"
 #include "tests/small_pool.h"
@@ -30,7 +31,7 @@ class FileSizeLimit {
   explicit FileSizeLimit(std::uint64_t bytes) {
     ::signal(SIGXFSZ, SIG_IGN);
     ::getrlimit(RLIMIT_FSIZE, &before_);
-    const struct rlimit tight { bytes, before_.rlim_max };
+    const struct rlimit tight{bytes, before_.rlim_max};
     ::setrlimit(RLIMIT_FSIZE, &tight);
   }
   ~FileSizeLimit() { ::setrlimit(RLIMIT_FSIZE, &before_); }
@@ -38,7 +39,7 @@ class FileSizeLimit {
   FileSizeLimit& operator=(const FileSizeLimit&) = delete;
 
  private:
-  struct rlimit before_ {};
+  struct rlimit before_{};
 };
 
 struct RegionTest : ::testing::Test {
@@ -64,7 +65,8 @@ struct RegionTest : ::testing::Test {
     EXPECT_FALSE(opened.ok());
     return opened.ok() ? Error{Code::kIo, "opened"} : opened.error();
   }
-  /// Changes the superblock and makes its checksum right again: what a newer release, or an attacker, would write.
+  /// Changes the superblock and makes its checksum right again: what a newer release, or an
+  /// attacker, would write.
   template <class Change>
   Error error_with_superblock(Change change) {
     return error_after([&](std::fstream& file) {
@@ -78,7 +80,7 @@ struct RegionTest : ::testing::Test {
   }
 };
 
-// ---- creation ----------------------------------------------------------------------------------------------------
+// ---- creation -----------------------------------------------------------------------------------
 
 TEST_F(RegionTest, CreateNeverOverwritesNeitherAFileNorALinkNorADirectory) {
   std::ofstream(path) << "precious";
@@ -94,7 +96,8 @@ TEST_F(RegionTest, CreateNeverOverwritesNeitherAFileNorALinkNorADirectory) {
   std::filesystem::remove(path);
 
   EXPECT_EQ(Region::create_file(dir() / ".", small()).error().code, Code::kExists);
-  EXPECT_EQ(Region::create_file(dir() / "no/such/directory", small()).error().code, Code::kNotFound);
+  EXPECT_EQ(Region::create_file(dir() / "no/such/directory", small()).error().code,
+            Code::kNotFound);
 }
 
 TEST_F(RegionTest, OneOfManyCreatorsWinsAndEveryOneElseIsTold) {
@@ -120,8 +123,11 @@ TEST_F(RegionTest, FailedCreationsLeaveNoFile) {
   EXPECT_EQ(Region::create_file(path, {bad, 1}).error().code, Code::kInvalid);
   EXPECT_EQ(Region::create_file(path, small(1000)).error().code, Code::kInvalid);
   {
-    const FileSizeLimit limit(std::uint64_t{64} << 20);  // in case that it begins to write all the same
-    EXPECT_EQ(Region::create_file(path, small(~std::uint64_t{0} / kSmallGeometry.segment_bytes + 2)).error().code,
+    const FileSizeLimit limit(std::uint64_t{64}
+                              << 20);  // in case that it begins to write all the same
+    EXPECT_EQ(Region::create_file(path, small(~std::uint64_t{0} / kSmallGeometry.segment_bytes + 2))
+                  .error()
+                  .code,
               Code::kInvalid)
         << "a size that overflows";
   }
@@ -134,7 +140,7 @@ TEST_F(RegionTest, FilesArePrivateUnlessAskedOtherwise) {
     const ::mode_t before = ::umask(mask);
     Region::create_file(path, {kSmallGeometry, 1, asked}).value();
     ::umask(before);
-    struct stat status {};
+    struct stat status{};
     ::stat(path.c_str(), &status);
     return status.st_mode & 07777u;
   };
@@ -151,19 +157,24 @@ TEST_F(RegionTest, EveryPoolHasItsOwnUuid) {
   EXPECT_NE(open().value()->superblock().uuid, first);
 }
 
-// ---- opening -----------------------------------------------------------------------------------------------------
+// ---- opening ------------------------------------------------------------------------------------
 
 TEST_F(RegionTest, WhatIsNoPoolIsForeign) {
   EXPECT_EQ(open().error().code, Code::kNotFound);
-  for (const std::string& content : {std::string(), std::string("PERD"), std::string(143, 'x'), std::string(5000, 'x')}) {
+  for (const std::string& content :
+       {std::string(), std::string("PERD"), std::string(143, 'x'), std::string(5000, 'x')}) {
     std::ofstream(path, std::ios::binary) << content;
     EXPECT_EQ(open().error().code, Code::kForeign) << content.size();
   }
   std::filesystem::remove(path);
   ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
   EXPECT_EQ(open().error().code, Code::kForeign) << "and opening a pipe does not wait";
-  EXPECT_EQ(Region::open_file("/dev/null", DomainKind::kAuto, Region::Access::kReadWrite).error().code, Code::kForeign);
-  EXPECT_EQ(Region::open_file(dir() / ".", DomainKind::kAuto, Region::Access::kInspect).error().code, Code::kForeign);
+  EXPECT_EQ(
+      Region::open_file("/dev/null", DomainKind::kAuto, Region::Access::kReadWrite).error().code,
+      Code::kForeign);
+  EXPECT_EQ(
+      Region::open_file(dir() / ".", DomainKind::kAuto, Region::Access::kInspect).error().code,
+      Code::kForeign);
 }
 
 TEST_F(RegionTest, ASymbolicLinkIsRefused) {
@@ -189,14 +200,16 @@ TEST_F(RegionTest, ATruncatedFileIsRefusedWithBothSizes) {
     auto opened = open();
     ASSERT_FALSE(opened.ok()) << size;
     EXPECT_EQ(opened.error().code, Code::kTruncated) << size;
-    EXPECT_NE(opened.error().message.find(std::to_string(size)), std::string::npos) << opened.error().message;
+    EXPECT_NE(opened.error().message.find(std::to_string(size)), std::string::npos)
+        << opened.error().message;
     EXPECT_NE(opened.error().message.find(path), std::string::npos);
   }
 }
 
 TEST_F(RegionTest, ALongerFileIsFine) {
   Region::create_file(path, small()).value();
-  std::filesystem::resize_file(path, std::filesystem::file_size(path) + 12345);  // a cut while growing
+  std::filesystem::resize_file(path,
+                               std::filesystem::file_size(path) + 12345);  // a cut while growing
   EXPECT_TRUE(open().ok());
 }
 
@@ -204,10 +217,14 @@ TEST_F(RegionTest, NewerReleasesAreNamedAndUnknownFeaturesRefused) {
   const Error newer = error_with_superblock([](Superblock& super) { super.version = 7; });
   EXPECT_EQ(newer.code, Code::kVersion);
   EXPECT_NE(newer.message.find("version 7"), std::string::npos) << newer.message;
-  EXPECT_EQ(error_with_superblock([](Superblock& super) { super.version = 0; }).code, Code::kVersion);
-  EXPECT_EQ(error_with_superblock([](Superblock& super) { super.superblock_bytes = 152; }).code, Code::kVersion);
-  EXPECT_EQ(error_with_superblock([](Superblock& super) { super.incompatible = 1; }).code, Code::kVersion);
-  EXPECT_EQ(error_with_superblock([](Superblock& super) { super.read_only_compatible = 1; }).code, Code::kVersion);
+  EXPECT_EQ(error_with_superblock([](Superblock& super) { super.version = 0; }).code,
+            Code::kVersion);
+  EXPECT_EQ(error_with_superblock([](Superblock& super) { super.superblock_bytes = 152; }).code,
+            Code::kVersion);
+  EXPECT_EQ(error_with_superblock([](Superblock& super) { super.incompatible = 1; }).code,
+            Code::kVersion);
+  EXPECT_EQ(error_with_superblock([](Superblock& super) { super.read_only_compatible = 1; }).code,
+            Code::kVersion);
 }
 
 TEST_F(RegionTest, ANewerCompatibleFeatureIsIgnored) {
@@ -242,8 +259,10 @@ TEST_F(RegionTest, GeometriesThatNoReleaseWritesAreCorrupt) {
   EXPECT_EQ(with([](Geometry& g) { g.log_slots = 0; }).code, Code::kCorrupt);
   EXPECT_EQ(with([](Geometry& g) { g.log_slots = ~0u; }).code, Code::kCorrupt);
   EXPECT_EQ(with([](Geometry& g) { g.root_entries = ~0u; }).code, Code::kCorrupt);
-  EXPECT_EQ(error_with_superblock([](Superblock& super) { super.heap_offset += kPageBytes; }).code, Code::kCorrupt);
-  EXPECT_EQ(error_with_superblock([](Superblock& super) { super.root_offset = 0; }).code, Code::kCorrupt);
+  EXPECT_EQ(error_with_superblock([](Superblock& super) { super.heap_offset += kPageBytes; }).code,
+            Code::kCorrupt);
+  EXPECT_EQ(error_with_superblock([](Superblock& super) { super.root_offset = 0; }).code,
+            Code::kCorrupt);
 }
 
 TEST_F(RegionTest, DamageIsNamedWithItsPlace) {
@@ -263,7 +282,8 @@ TEST_F(RegionTest, DamageIsNamedWithItsPlace) {
 
 TEST_F(RegionTest, AnUntrustedFileChoosesNoAddress) {
   Region::create_file(path, small()).value();
-  void* mine = ::mmap(nullptr, kSmallGeometry.capacity_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* mine = ::mmap(nullptr, kSmallGeometry.capacity_bytes, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   std::memset(mine, 0x5a, kSmallGeometry.capacity_bytes);
   {
     std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
@@ -292,7 +312,7 @@ TEST_F(RegionTest, TwoRegionsAreMappedAtTheSameTime) {
   std::filesystem::remove(other);
 }
 
-// ---- locks -------------------------------------------------------------------------------------------------------
+// ---- locks --------------------------------------------------------------------------------------
 
 void expect_busy_with_pid(const std::string& path, ::pid_t holder) {
   auto second = Region::open_file(path, DomainKind::kDram, Region::Access::kReadWrite);
@@ -349,7 +369,8 @@ TEST_F(RegionTest, AnotherProcessesPoolIsRefusedWithItsPid) {
 TEST_F(RegionTest, NothingStaysOpenAfterClosingOrAfterAFailedOpen) {
   const auto open_files = [] {
     int count = 0;
-    for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) ++count;
+    for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd"))
+      ++count;
     return count;
   };
   Region::create_file(path, small()).value();
@@ -362,7 +383,8 @@ TEST_F(RegionTest, NothingStaysOpenAfterClosingOrAfterAFailedOpen) {
       EXPECT_EQ(open().error().code, Code::kBusy);
     }
   }
-  for (int i = 0; i < 5; ++i) EXPECT_EQ(Region::create_file(path, small()).error().code, Code::kExists);
+  for (int i = 0; i < 5; ++i)
+    EXPECT_EQ(Region::create_file(path, small()).error().code, Code::kExists);
   EXPECT_EQ(open_files(), before);
 }
 
@@ -372,14 +394,15 @@ TEST_F(RegionTest, AForkedChildHasNoMapping) {
   const pid_t child = ::fork();
   if (child == 0) {
     unsigned char resident = 0;
-    ::_exit(::mincore(region.value()->base(), kPageBytes, &resident) == -1 && errno == ENOMEM ? 0 : 1);
+    ::_exit(::mincore(region.value()->base(), kPageBytes, &resident) == -1 && errno == ENOMEM ? 0
+                                                                                              : 1);
   }
   int status = 0;
   ::waitpid(child, &status, 0);
   EXPECT_EQ(status, 0);
 }
 
-// ---- growing -----------------------------------------------------------------------------------------------------
+// ---- growing ------------------------------------------------------------------------------------
 
 TEST_F(RegionTest, GrowingKeepsPointersAndExtendsTheFileDurably) {
   Region::create_file(path, small()).value();
@@ -469,8 +492,9 @@ TEST(RegionInMemory, SizesThatEndInNoSegmentAreRefused) {
   Image image = Image::formatted();
   const Superblock super = image.super();
   const std::uint64_t segment = super.geometry.segment_bytes;
-  for (const std::uint64_t grown : {std::uint64_t{0}, super.heap_offset - segment, super.heap_offset + 1,
-                                    super.heap_offset + segment - 8, super.geometry.capacity_bytes + segment, kMax48}) {
+  for (const std::uint64_t grown :
+       {std::uint64_t{0}, super.heap_offset - segment, super.heap_offset + 1,
+        super.heap_offset + segment - 8, super.geometry.capacity_bytes + segment, kMax48}) {
     image.word(kStateOffset) = seal(grown, kSaltGrown);
     EXPECT_EQ(image.region().error().code, Code::kCorrupt) << grown;
   }

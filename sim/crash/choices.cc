@@ -46,13 +46,14 @@ void Choices::sample(std::uint64_t samples, Random& random) {
     return static_cast<std::uint32_t>(1 + random.below(full_[unit]));
   };
   std::vector<std::size_t> unit_of_write;
-  for (std::size_t unit = 0; unit < units; ++unit) unit_of_write.insert(unit_of_write.end(), full_[unit], unit);
+  for (std::size_t unit = 0; unit < units; ++unit)
+    unit_of_write.insert(unit_of_write.end(), full_[unit], unit);
   some_of(unit_of_write.size(), [&](std::uint64_t write) {
     const std::size_t unit = unit_of_write[write];
     const auto first = std::find(unit_of_write.begin(), unit_of_write.end(), unit);
     sampled_.push_back(nothing);
-    sampled_.back()[unit] = static_cast<std::uint32_t>(write + 1 -
-        static_cast<std::uint64_t>(first - unit_of_write.begin()));
+    sampled_.back()[unit] = static_cast<std::uint32_t>(
+        write + 1 - static_cast<std::uint64_t>(first - unit_of_write.begin()));
   });
   some_of(units, [&](std::uint64_t unit) {
     sampled_.push_back(full_);

@@ -1,4 +1,5 @@
-// Which of the pending writes arrive: all combinations where they are few, a seeded sample where they are many.
+// Which of the pending writes arrive: all combinations where they are few, a seeded sample where
+// they are many.
 #pragma once
 
 #include <optional>
@@ -31,10 +32,11 @@ class Random {
 /// The choices to try at one moment, one after the other.
 class Choices {
  public:
-  /// All of them if they are at most `full_limit`. Else: none; all; single units there, with each prefix; single units
-  /// missing; pairs; random subsets of density .1, .5 and .9. Of each kind all if they are at most `samples`, else
-  /// that many at random.
-  Choices(const Media::Frontier& frontier, std::uint64_t full_limit, std::uint64_t samples, Random& random);
+  /// All of them if they are at most `full_limit`. Else: none; all; single units there, with each
+  /// prefix; single units missing; pairs; random subsets of density .1, .5 and .9. Of each kind all
+  /// if they are at most `samples`, else that many at random.
+  Choices(const Media::Frontier& frontier, std::uint64_t full_limit, std::uint64_t samples,
+          Random& random);
   bool exhaustive() const { return exhaustive_; }
   std::uint64_t count() const { return count_; }
   /// The next one, valid until the next call; null at the end.
@@ -52,7 +54,8 @@ class Choices {
   std::size_t next_sampled_ = 0;
 };
 
-/// A choice in a replay text: "*" all, "-" none, else "3,7=2" (units there) or "~3,7=2" (units not wholly there).
+/// A choice in a replay text: "*" all, "-" none, else "3,7=2" (units there) or "~3,7=2" (units not
+/// wholly there).
 std::string text_of_choice(const Media::Choice& choice, const Media::Frontier& frontier);
 std::optional<Media::Choice> choice_of(std::string_view text, const Media::Frontier& frontier);
 

@@ -19,13 +19,15 @@ struct Bounds {
 /// Where one life ended, and what it left: one step of a replay text.
 struct Cut {
   std::size_t event;
-  bool kill;    // a process kill: everything visible is seen by the next life, and is still on its way
+  bool
+      kill;  // a process kill: everything visible is seen by the next life, and is still on its way
   bool longer;  // the file measures more than the pool knows of
   std::string choice;
 };
 
 std::string text_of(const Cut& cut) {
-  return std::to_string(cut.event) + (cut.kill ? "k" : "") + (cut.longer ? "+" : "") + ":" + cut.choice;
+  return std::to_string(cut.event) + (cut.kill ? "k" : "") + (cut.longer ? "+" : "") + ":" +
+         cut.choice;
 }
 
 bool is_barrier(const TraceEvent& event) {
@@ -79,7 +81,7 @@ class Explorer {
     }
   };
 
-  // ---- sessions ----
+  // ---- sessions ---------------------------------------------------------------------------------
 
   bool record();
   /// One life on what is in the lab's memory. What is wrong with it, or nothing.
@@ -93,7 +95,7 @@ class Explorer {
     std::memcpy(lab_.base(), from.data(), from.size());
   }
 
-  // ---- cutting them ----
+  // ---- cutting them -----------------------------------------------------------------------------
 
   bool cut_trace(unsigned depth, Media& media, Bounds bounds);
   bool cut_at(unsigned depth, std::size_t event, Media& media, Bounds bounds);
@@ -118,7 +120,7 @@ class Explorer {
   Report report_;
 };
 
-// ---- sessions ------------------------------------------------------------------------------------
+// ---- sessions -----------------------------------------------------------------------------------
 
 template <class Body>
 std::optional<std::string> caught(const Body& body) {
@@ -139,7 +141,8 @@ bool Explorer::record() {
   const auto wrong = caught([&]() -> std::optional<std::string> {
     lab_.begin(format_bytes);
     subject_.open(lab_)->setup();
-    // Everything of the set-up is made durable; on files, that is what was handed to the device, no more.
+    // Everything of the set-up is made durable; on files, that is what was handed to the device, no
+    // more.
     Media media(lab_.model(), first.image.data(), lab_.base());
     for (const TraceEvent& event : lab_.trace().events()) media.advance(event, lab_.trace());
     media.settle_all();
@@ -195,7 +198,7 @@ void Explorer::undo_session(const std::vector<std::byte>& image) {
   }
 }
 
-// ---- cutting them --------------------------------------------------------------------------------
+// ---- cutting them -------------------------------------------------------------------------------
 
 /// Cuts the trace of `levels_[depth]`. False: stop, enough violations.
 bool Explorer::cut_trace(unsigned depth, Media& media, Bounds bounds) {
@@ -205,7 +208,8 @@ bool Explorer::cut_trace(unsigned depth, Media& media, Bounds bounds) {
   for (const TraceEvent& event : events) {
     if (event.kind == TraceEvent::Kind::kMark) last = event.value;
   }
-  // Whether an image is possible that no earlier cut has tried. The bare image under a recovery has been.
+  // Whether an image is possible that no earlier cut has tried. The bare image under a recovery has
+  // been.
   bool fresh = depth == 0;
   for (std::size_t i = 0;; ++i) {
     const bool end = i == events.size();
@@ -220,7 +224,8 @@ bool Explorer::cut_trace(unsigned depth, Media& media, Bounds bounds) {
                Random(options_.seed, depth, i).below(options_.kill_every) == 0) {
       const Media::Frontier frontier = media.frontier();
       const Cut cut{i, true, false, {}};
-      if (!try_image(depth, cut, media, frontier, frontier.everything(), bounds, true)) return false;
+      if (!try_image(depth, cut, media, frontier, frontier.everything(), bounds, true))
+        return false;
     }
     if (end) return true;
     if (media.advance(events[i], level.trace)) fresh = true;
@@ -247,8 +252,8 @@ bool Explorer::cut_at(unsigned depth, std::size_t event, Media& media, Bounds bo
   ++(nested ? report_.nested_points : report_.crash_points);
   if (!nested && choices.exhaustive()) ++report_.exhaustive_points;
   // Two images of each moment at least, where there are as many.
-  const std::uint64_t stride =
-      std::clamp<std::uint64_t>(choices.count() / 2, 1, std::max<std::uint64_t>(options_.nest_every, 1));
+  const std::uint64_t stride = std::clamp<std::uint64_t>(
+      choices.count() / 2, 1, std::max<std::uint64_t>(options_.nest_every, 1));
   const std::uint64_t first_nested = random.below(stride);
   std::uint64_t number = 0;
   while (const Media::Choice* choice = choices.next()) {
@@ -277,13 +282,15 @@ bool Explorer::try_image(unsigned depth, Cut cut, const Media& media,
     ++(depth == 0 ? report_.images : report_.nested_images);
   }
   frontier.apply(choice, lab_.base());
-  // A replayed session must leave the trace that it left when it was found, so it goes on as far as any.
+  // A replayed session must leave the trace that it left when it was found, so it goes on as far as
+  // any.
   const bool whole = nest || !replayed_.empty();
   const auto wrong = live(bounds, file_bytes, whole ? subject_.resume_steps : 1);
   undo_session(level.image);
   frontier.undo(choice, level.image.data(), lab_.base());
   if (!wrong && !nest) return true;
-  if (!wrong && !check_memory(depth)) return false;  // what follows fills the memory anew, and would hide it
+  if (!wrong && !check_memory(depth))
+    return false;  // what follows fills the memory anew, and would hide it
 
   cut.choice = text_of_choice(choice, frontier);
   path_.push_back(std::move(cut));
@@ -366,7 +373,7 @@ bool take(std::string_view& text, char expected) {
 
 }  // namespace
 
-// ---- the face ------------------------------------------------------------------------------------
+// ---- the face -----------------------------------------------------------------------------------
 
 Options Options::exhaustive() {
   Options options;
@@ -413,13 +420,14 @@ Report explore(const Scenario& scenario, const Options& options) {
 std::string_view replay_name(std::string_view text) { return text.substr(0, text.find('/')); }
 
 Result<Report> replay(const Subject& subject, std::string_view text) {
-  const Error bad{Code::kInvalid, "not a replay text of scenario " + subject.name + ": " +
-                                      std::string(text)};
+  const Error bad{Code::kInvalid,
+                  "not a replay text of scenario " + subject.name + ": " + std::string(text)};
   if (replay_name(text) != subject.name || text.size() == subject.name.size()) return bad;
   text.remove_prefix(subject.name.size() + 1);
   const auto model_text = text.substr(0, text.find_first_of("!@"));
   text.remove_prefix(model_text.size());
-  if (model_text != model_name(Model::kMemory) && model_text != model_name(Model::kFile)) return bad;
+  if (model_text != model_name(Model::kMemory) && model_text != model_name(Model::kFile))
+    return bad;
   const Model model = model_text == model_name(Model::kFile) ? Model::kFile : Model::kMemory;
 
   Options options;

@@ -13,15 +13,16 @@
 //   };
 //   const auto report = perdure::crash::explore(s);   // report.violations must be empty
 //
-// It runs the steps once and records every store, flush and fence. Then, at each moment at which something was on its
-// way to the media, it builds the images that a power cut may leave there (see media.h), opens each as after a
-// restart, and asks: is this the state after some step that a correct structure may be in: one not older than the
-// last acknowledged and not newer than the last begun? Then the structure must go on working. The recoveries are
-// recorded and cut again, and so is the chain "the process dies, the next one recovers, then the power fails", where
-// what recovery saw was in caches only.
+// It runs the steps once and records every store, flush and fence. Then, at each moment at which
+// something was on its way to the media, it builds the images that a power cut may leave there (see
+// media.h), opens each as after a restart, and asks: is this the state after some step that a
+// correct structure may be in: one not older than the last acknowledged and not newer than the last
+// begun? Then the structure must go on working. The recoveries are recorded and cut again, and so
+// is the chain "the process dies, the next one recovers, then the power fails", where what recovery
+// saw was in caches only.
 //
-// Not for: bugs that need two threads at the same instant (sessions take turns), or a store that goes around the
-// pool's transactions (found, but only reported as such).
+// Not for: bugs that need two threads at the same instant (sessions take turns), or a store that
+// goes around the pool's transactions (found, but only reported as such).
 #pragma once
 
 #include <functional>
@@ -35,8 +36,9 @@
 
 namespace perdure::crash {
 
-/// A structure in a pool. Steps are numbered from 1; step 0 is the state after setup(). A step is durable when it
-/// returns, and must be defined beyond `steps` too: after a recovery the explorer goes on where the structure stands.
+/// A structure in a pool. Steps are numbered from 1; step 0 is the state after setup(). A step is
+/// durable when it returns, and must be defined beyond `steps` too: after a recovery the explorer
+/// goes on where the structure stands.
 struct Scenario {
   using Visit = std::function<void(const void* object)>;
 
@@ -45,11 +47,11 @@ struct Scenario {
   std::uint64_t steps = 3;
   std::function<void(Pool&)> setup;  // optional
   std::function<void(Pool&, std::uint64_t step)> step;
-  /// Nothing if the pool holds exactly the state after `step` steps, else what is wrong. Must not modify the pool,
-  /// and must survive anything that it finds there: bound your loops.
+  /// Nothing if the pool holds exactly the state after `step` steps, else what is wrong. Must not
+  /// modify the pool, and must survive anything that it finds there: bound your loops.
   std::function<std::optional<std::string>(Pool&, std::uint64_t step)> check;
-  /// Optional: visits every object that the structure owns, apart from roots. With it, each recovered heap is
-  /// audited: nothing leaked, nothing dangling, nothing owned twice.
+  /// Optional: visits every object that the structure owns, apart from roots. With it, each
+  /// recovered heap is audited: nothing leaked, nothing dangling, nothing owned twice.
   std::function<void(Pool&, const Visit&)> reach;
 
   bool memory = true;  // explore it on persistent memory
@@ -64,7 +66,8 @@ struct Scenario {
   unsigned depth = 2;         // as Options::depth, when that is less
 };
 
-// ---- what lies beneath a Scenario: anything that can be opened on a crash image ------------------
+// ---- what lies beneath a Scenario: anything that can be opened on a crash image -----------------
+// ------------------
 
 /// One life of what is explored. Throwing perdure::Exception anywhere in it is a violation.
 class Session {
@@ -94,14 +97,14 @@ struct Subject {
 
 Subject subject_of(const Scenario& scenario);
 
-// ---- exploring -----------------------------------------------------------------------------------
+// ---- exploring ----------------------------------------------------------------------------------
 
 struct Options {
   std::uint64_t seed = 1;
   bool memory = true;
   bool file = true;
-  /// Images of one moment are enumerated in full up to this many; beyond, `samples` of each kind: single units there,
-  /// single units missing, pairs, random subsets.
+  /// Images of one moment are enumerated in full up to this many; beyond, `samples` of each kind:
+  /// single units there, single units missing, pairs, random subsets.
   std::uint64_t full_limit = 4096;
   std::uint64_t samples = 96;
   /// The same for recoveries that are cut again.

@@ -7,7 +7,7 @@
 namespace perdure::crash {
 namespace {
 
-// ---- toy protocols over bare words ---------------------------------------------------------------
+// ---- toy protocols over bare words --------------------------------------------------------------
 
 /// Two words in different lines: the step's data, then the step itself, which vouches for the data.
 class Toy final : public Session {
@@ -57,7 +57,8 @@ void persist(Lab::LabDomain& domain, Word* word, Word value) {
   (void)domain.fence(Site::kUserFence);
 }
 
-const Toy::Protocol kCorrect = [](Lab::LabDomain& domain, Word* data, Word* flag, std::uint64_t step) {
+const Toy::Protocol kCorrect = [](Lab::LabDomain& domain, Word* data, Word* flag,
+                                  std::uint64_t step) {
   persist(domain, data, step);
   persist(domain, flag, step);
 };
@@ -72,7 +73,8 @@ TEST(Explorer, CorrectProtocolPassesOnMemoryAndFile) {
 }
 
 TEST(Explorer, FlagWithoutAFenceAfterTheDataIsCaught) {
-  const Toy::Protocol broken = [](Lab::LabDomain& domain, Word* data, Word* flag, std::uint64_t step) {
+  const Toy::Protocol broken = [](Lab::LabDomain& domain, Word* data, Word* flag,
+                                  std::uint64_t step) {
     domain.store(data, step);
     domain.flush(data, kWordBytes, Site::kUserFlush);
     persist(domain, flag, step);
@@ -80,12 +82,14 @@ TEST(Explorer, FlagWithoutAFenceAfterTheDataIsCaught) {
   for (const Model model : {Model::kMemory, Model::kFile}) {
     const Report report = explore(toy(broken), model, {});
     ASSERT_EQ(report.violations.size(), 1u) << model_name(model);
-    EXPECT_NE(report.violations[0].what.find("other data"), std::string::npos) << report.violations[0].what;
+    EXPECT_NE(report.violations[0].what.find("other data"), std::string::npos)
+        << report.violations[0].what;
   }
 }
 
 TEST(Explorer, FlagWithoutAFlushIsCaught) {
-  const Toy::Protocol broken = [](Lab::LabDomain& domain, Word* data, Word* flag, std::uint64_t step) {
+  const Toy::Protocol broken = [](Lab::LabDomain& domain, Word* data, Word* flag,
+                                  std::uint64_t step) {
     persist(domain, data, step);
     domain.store(flag, step);
     (void)domain.fence(Site::kUserFence);
@@ -95,7 +99,8 @@ TEST(Explorer, FlagWithoutAFlushIsCaught) {
 }
 
 TEST(Explorer, FlushByOneThreadIsNotCompletedByTheFenceOfAnother) {
-  const Toy::Protocol broken = [](Lab::LabDomain& domain, Word* data, Word* flag, std::uint64_t step) {
+  const Toy::Protocol broken = [](Lab::LabDomain& domain, Word* data, Word* flag,
+                                  std::uint64_t step) {
     domain.store(data, step);
     on_second_thread([&] { domain.flush(data, kWordBytes, Site::kUserFlush); });
     (void)domain.fence(Site::kUserFence);
@@ -111,11 +116,13 @@ TEST(Explorer, RecoveryThatBelievesWhatItDoesNotPersistIsCaught) {
   options.omission.site = Site::kAdopt;
   const Report report = explore(toy(kCorrect), Model::kMemory, options);
   ASSERT_EQ(report.violations.size(), 1u);
-  EXPECT_NE(report.violations[0].what.find("killed"), std::string::npos) << report.violations[0].what;
+  EXPECT_NE(report.violations[0].what.find("killed"), std::string::npos)
+      << report.violations[0].what;
 }
 
 TEST(Explorer, StoreAroundTheDomainIsReported) {
-  const Toy::Protocol broken = [](Lab::LabDomain& domain, Word* data, Word* flag, std::uint64_t step) {
+  const Toy::Protocol broken = [](Lab::LabDomain& domain, Word* data, Word* flag,
+                                  std::uint64_t step) {
     kCorrect(domain, data, flag, step);
     data[1] = 77;
   };
@@ -141,8 +148,9 @@ TEST(Explorer, ViolationIsReplayedFromItsLine) {
 }
 
 TEST(Explorer, MalformedReplayTextIsRefused) {
-  for (const char* text : {"toy", "toy/", "toy/disk@1:-", "toy/memory", "toy/memory@", "toy/memory@x:-", "toy/memory@1",
-                           "toy/memory!kNoSite#0#1@1:-", "toy/memory!kHome@1:-", "other/memory@1:-"}) {
+  for (const char* text :
+       {"toy", "toy/", "toy/disk@1:-", "toy/memory", "toy/memory@", "toy/memory@x:-",
+        "toy/memory@1", "toy/memory!kNoSite#0#1@1:-", "toy/memory!kHome@1:-", "other/memory@1:-"}) {
     EXPECT_FALSE(replay(toy(kCorrect), text).ok()) << text;
   }
 }
@@ -154,7 +162,7 @@ TEST(Explorer, SameSeedExploresTheSameImages) {
   EXPECT_EQ(first.nested_images, second.nested_images);
 }
 
-// ---- a structure in a pool -----------------------------------------------------------------------
+// ---- a structure in a pool ----------------------------------------------------------------------
 
 struct Pair {
   std::uint64_t left;
@@ -208,7 +216,8 @@ TEST(Scenario, LeakIsCaughtByTheAudit) {
   s.reach = [](Pool&, const Scenario::Visit&) {};
   const Report report = explore(s);
   ASSERT_FALSE(report.violations.empty());
-  EXPECT_NE(report.violations[0].what.find("leaked"), std::string::npos) << report.violations[0].what;
+  EXPECT_NE(report.violations[0].what.find("leaked"), std::string::npos)
+      << report.violations[0].what;
 }
 
 }  // namespace

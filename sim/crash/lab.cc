@@ -14,8 +14,7 @@ namespace perdure::crash {
 namespace {
 
 std::byte* map_zeroes(std::uint64_t bytes) {
-  void* memory =
-      ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) throw std::bad_alloc();
   return static_cast<std::byte*>(memory);
 }
@@ -89,7 +88,8 @@ Lab::~Lab() {
 }
 
 void Lab::begin(std::uint64_t file_bytes) {
-  // What the last process flushed but never fenced is forgotten with it. The lists of Sync are per thread.
+  // What the last process flushed but never fenced is forgotten with it. The lists of Sync are per
+  // thread.
   trace_.enable(false);
   const auto drain = [this] { (void)SimDomain(model_, trace_, group_).fence(Site{}); };
   if (model_ == Model::kFile) {

@@ -1,7 +1,7 @@
 // Lab: the memory in which sessions run, and the persistence domain that writes down what they do.
 //
-// A session is one life of a process: it opens what a power cut left, works, and closes. Everything it stores goes
-// through domain(), so that the explorer can undo it, and cut the session itself.
+// A session is one life of a process: it opens what a power cut left, works, and closes. Everything
+// it stores goes through domain(), so that the explorer can undo it, and cut the session itself.
 #pragma once
 
 #include <array>
@@ -16,8 +16,8 @@
 
 namespace perdure::crash {
 
-/// The device under a simulated file. Unlike a whole sync, a durable write vouches for its own range only: that is
-/// all that a direct write with RWF_DSYNC promises.
+/// The device under a simulated file. Unlike a whole sync, a durable write vouches for its own
+/// range only: that is all that a direct write with RWF_DSYNC promises.
 class SimDevice {
  public:
   explicit SimDevice(Trace& trace) : trace_(&trace) {}
@@ -39,8 +39,8 @@ class SimDevice {
   Trace* trace_;
 };
 
-/// The domain under test: memory that is recorded, or a file whose device is. Home stores are recorded in both, so
-/// that a session can be undone.
+/// The domain under test: memory that is recorded, or a file whose device is. Home stores are
+/// recorded in both, so that a session can be undone.
 class SimDomain {
  public:
   SimDomain(Model model, Trace& trace, SyncGroup<SimDevice>& group)
@@ -76,7 +76,7 @@ class Lab final : private Backing {
   Lab(const Lab&) = delete;
   Lab& operator=(const Lab&) = delete;
 
-  // ---- for what is explored ----
+  // ---- for what is explored ---------------------------------------------------------------------
   std::byte* base() const { return base_; }
   std::uint64_t bytes() const { return bytes_; }
   Model model() const { return model_; }
@@ -89,7 +89,7 @@ class Lab final : private Backing {
   Backing& backing() { return *this; }
   Trace& trace() { return trace_; }
 
-  // ---- for the explorer ----
+  // ---- for the explorer -------------------------------------------------------------------------
   /// The file's size from `event` of the current trace on.
   struct Growth {
     std::size_t event;
@@ -116,8 +116,8 @@ class Lab final : private Backing {
   std::array<std::uint64_t, kSiteCount> executions_{};
 };
 
-/// Runs `work` on this thread's companion and waits for it: how a step is made in a second thread, which has a log
-/// of its own, while the trace stays in one order. Exceptions come back.
+/// Runs `work` on this thread's companion and waits for it: how a step is made in a second thread,
+/// which has a log of its own, while the trace stays in one order. Exceptions come back.
 void on_second_thread(const std::function<void()>& work);
 
 }  // namespace perdure::crash

@@ -106,8 +106,9 @@ std::vector<Media::Mark>& Media::marks_of(std::uint8_t thread) {
   return marks_.emplace_back(thread, std::vector<Mark>{}).second;
 }
 
-/// A store that changes nothing is left out: no image could tell. It must be the last version in the same unit, or
-/// the durable one with no version pending elsewhere, since only then does it promise no more than what is there.
+/// A store that changes nothing is left out: no image could tell. It must be the last version in
+/// the same unit, or the durable one with no version pending elsewhere, since only then does it
+/// promise no more than what is there.
 bool Media::add_word(Unit::Kind kind, Offset offset, Word value, std::uint8_t thread) {
   const bool line = kind == Unit::Kind::kLine;
   const std::uint32_t number = unit_at(kind, line ? round_down(offset, kLineBytes) : offset);
@@ -141,7 +142,8 @@ void Media::mark_line(Offset line, std::uint8_t thread) {
       marks.push_back({found->second, up_to});
   };
   mark(Unit::Kind::kLine, line, sequence_);
-  // A living thread's words may still be in its write-combining buffers, which no other thread's flush reaches.
+  // A living thread's words may still be in its write-combining buffers, which no other thread's
+  // flush reaches.
   for (Offset word = line; killed_at_ > 0 && word < line + kLineBytes; word += kWordBytes) {
     mark(Unit::Kind::kWord, word, killed_at_);
   }
@@ -166,8 +168,7 @@ void Media::settle(Unit& unit, std::uint64_t up_to) {
     if (unit.kind == Unit::Kind::kWord)
       forget_older(Unit::Kind::kLine, round_down(write.offset, kLineBytes), write);
   }
-  unit.writes.erase(unit.writes.begin(),
-                    unit.writes.begin() + static_cast<std::ptrdiff_t>(done));
+  unit.writes.erase(unit.writes.begin(), unit.writes.begin() + static_cast<std::ptrdiff_t>(done));
 }
 
 void Media::settle_all() {
@@ -209,8 +210,7 @@ bool Media::advance(const TraceEvent& event, const Trace& trace) {
       }
       return false;
     }
-    case TraceEvent::Kind::kMark:
-      return false;
+    case TraceEvent::Kind::kMark: return false;
   }
   return false;
 }

@@ -1,15 +1,18 @@
-// Media: what a power cut may leave. It follows a trace step by step and knows at each moment which bytes are durable
-// for certain, and which stores are still on their way: any subset that the hardware allows may have arrived.
+// Media: what a power cut may leave. It follows a trace step by step and knows at each moment which
+// bytes are durable for certain, and which stores are still on their way: any subset that the
+// hardware allows may have arrived.
 //
-// Memory (kMemory): the stores to one 64-byte line arrive in order, so a line's unit is a queue of which any prefix
-// may be there; lines are independent. Words written through are unordered: each is a unit of its own. A flush marks
-// what its line holds now; only a fence of the *same thread* makes the marked part certain.
+// Memory (kMemory): the stores to one 64-byte line arrive in order, so a line's unit is a queue of
+// which any prefix may be there; lines are independent. Words written through are unordered: each
+// is a unit of its own. A flush marks what its line holds now; only a fence of the *same thread*
+// makes the marked part certain.
 //
-// Files (kFile): only what was handed to the device counts; the mapping is lost. Each 512-byte sector is a unit, of
-// which any version since the last sync may be there. A durable write of a range vouches for that range alone.
+// Files (kFile): only what was handed to the device counts; the mapping is lost. Each 512-byte
+// sector is a unit, of which any version since the last sync may be there. A durable write of a
+// range vouches for that range alone.
 //
-// Source: Px86 (Raad et al., POPL 2020); Khyzha and Lahav (POPL 2021) show that treating "flush, then fence" as a
-// completed write reaches the same states, which is how it is done here.
+// Source: Px86 (Raad et al., POPL 2020); Khyzha and Lahav (POPL 2021) show that treating "flush,
+// then fence" as a completed write reaches the same states, which is how it is done here.
 #pragma once
 
 #include <string_view>
@@ -35,7 +38,8 @@ class Media {
     Word word;
     const std::byte* sector;
   };
-  /// Writes that arrive in order, and independently of all other units. Never more than a prefix arrives.
+  /// Writes that arrive in order, and independently of all other units. Never more than a prefix
+  /// arrives.
   struct Unit {
     enum class Kind : std::uint8_t { kLine, kWord, kSector };
     Kind kind;
@@ -48,7 +52,8 @@ class Media {
   /// What is pending at one moment. Valid until the next advance().
   struct Frontier {
     std::vector<const Unit*> units;
-    bool overlapping = false;  // a word is pending both in its line and written through: apply in order of time
+    bool overlapping =
+        false;  // a word is pending both in its line and written through: apply in order of time
 
     Choice nothing() const { return Choice(units.size(), 0); }
     Choice everything() const;
@@ -58,12 +63,14 @@ class Media {
     void undo(const Choice& choice, const std::byte* image, std::byte* memory) const;
   };
 
-  /// `image` holds the durable bytes and is kept up to date; so is `mirror`, the memory in which sessions run.
+  /// `image` holds the durable bytes and is kept up to date; so is `mirror`, the memory in which
+  /// sessions run.
   Media(Model model, std::byte* image, std::byte* mirror)
       : model_(model), image_(image), mirror_(mirror) {}
 
-  /// The same media after the death of the process, in other buffers: everything pending is still on its way, but
-  /// whoever flushed or wrote through is gone, so only flushes to come can vouch for it.
+  /// The same media after the death of the process, in other buffers: everything pending is still
+  /// on its way, but whoever flushed or wrote through is gone, so only flushes to come can vouch
+  /// for it.
   Media after_kill(std::byte* image, std::byte* mirror) const;
 
   /// Takes the next step. True if it left something new on the way.

@@ -1,9 +1,9 @@
 #include "sim/crash/media.h"
 
-#include <gtest/gtest.h>
-
 #include <cstring>
 #include <set>
+
+#include <gtest/gtest.h>
 
 #include "sim/crash/choices.h"
 
@@ -17,7 +17,8 @@ class MediaTest : public ::testing::Test {
  protected:
   static constexpr std::size_t kBytes = 2 * kPageBytes;
 
-  void step(Media& media, Kind kind, Offset offset = 0, std::uint64_t value = 0, std::uint8_t thread = 1) {
+  void step(Media& media, Kind kind, Offset offset = 0, std::uint64_t value = 0,
+            std::uint8_t thread = 1) {
     media.advance({kind, thread, Site{}, offset, value}, trace_);
   }
   void sector(Media& media, Offset offset, int fill) {
@@ -143,8 +144,9 @@ TEST_F(MediaTest, SectorsOfAFileAreOldOrAnyVersion) {
   sector(media, 512, 2);
   sector(media, 0, 3);
   const Word one = 0x0101010101010101;
-  EXPECT_EQ(images(media, {0, 512}),
-            (Images{{0, 0}, {one, 0}, {3 * one, 0}, {0, 2 * one}, {one, 2 * one}, {3 * one, 2 * one}}));
+  EXPECT_EQ(
+      images(media, {0, 512}),
+      (Images{{0, 0}, {one, 0}, {3 * one, 0}, {0, 2 * one}, {one, 2 * one}, {3 * one, 2 * one}}));
   step(media, Kind::kSync);
   EXPECT_EQ(images(media, {0, 512}), (Images{{3 * one, 2 * one}}));
 }
@@ -158,7 +160,7 @@ TEST_F(MediaTest, DurableWriteOfARangeVouchesForThatRangeAlone) {
   EXPECT_EQ(images(media, {0, 4096}), (Images{{0, 2 * one}, {one, 2 * one}}));
 }
 
-// ---- choices -------------------------------------------------------------------------------------
+// ---- choices ------------------------------------------------------------------------------------
 
 TEST_F(MediaTest, ChoicesSurviveBeingWrittenAsText) {
   Media media(Model::kMemory, image_.data(), memory_.data());

@@ -7,20 +7,22 @@
 namespace perdure::crash {
 namespace {
 
-// Enough that the lines of a small pool have an ownership record each, few enough that opening costs no more pages.
+// Enough that the lines of a small pool have an ownership record each, few enough that opening
+// costs no more pages.
 constexpr unsigned kLockBits = 12;
 
 class PoolSession final : public Session {
  public:
   PoolSession(const Scenario& scenario, Lab& lab)
       : scenario_(&scenario),
-        pool_(Pool::adopt(Region::open_memory(lab.base(), lab.bytes(), lab.file_bytes(),
-                                              lab.domain_kind(), lab.backing())
-                              .value(),
-                          [&](const EngineParts& parts) {
-                            return make_engine(EngineKind::kMnemosyne, parts, lab.domain());
-                          },
-                          kLockBits)
+        pool_(Pool::adopt(
+                  Region::open_memory(lab.base(), lab.bytes(), lab.file_bytes(), lab.domain_kind(),
+                                      lab.backing())
+                      .value(),
+                  [&](const EngineParts& parts) {
+                    return make_engine(EngineKind::kMnemosyne, parts, lab.domain());
+                  },
+                  kLockBits)
                   .value()) {}
 
   void setup() override {

@@ -1,4 +1,5 @@
-// The built-in scenarios: every persistent protocol of the house, each small enough to be cut everywhere.
+// The built-in scenarios: every persistent protocol of the house, each small enough to be cut
+// everywhere.
 #pragma once
 
 #include <string>
@@ -16,14 +17,16 @@ std::vector<Subject> registry();
 template <class T>
 T& root_of(Pool& pool, std::string_view name) {
   T* root = pool.find_root<T>(name);
-  if (root == nullptr) throw Exception(Code::kNotFound, "the root " + std::string(name) + " is gone");
+  if (root == nullptr)
+    throw Exception(Code::kNotFound, "the root " + std::string(name) + " is gone");
   return *root;
 }
 
-std::vector<Subject> transaction_scenarios();  // commit, abort, log laps, truncation, spilled records
-std::vector<Subject> heap_scenarios();         // allocate, free, reuse, roots, growth
-std::vector<Subject> thread_scenarios();       // logs of several threads, merged by stamp
-std::vector<Subject> log_scenarios();          // the bare logs, and perdure::Log
-std::vector<Subject> container_scenarios();    // hash_map, btree_map, vector, string
+std::vector<Subject>
+transaction_scenarios();                     // commit, abort, log laps, truncation, spilled records
+std::vector<Subject> heap_scenarios();       // allocate, free, reuse, roots, growth
+std::vector<Subject> thread_scenarios();     // logs of several threads, merged by stamp
+std::vector<Subject> log_scenarios();        // the bare logs, and perdure::Log
+std::vector<Subject> container_scenarios();  // hash_map, btree_map, vector, string
 
 }  // namespace perdure::crash

@@ -45,15 +45,17 @@ void edit(std::uint64_t step, Put put, Erase erase) {
 
 template <class Map>
 void edit_map(Map& map, Tx& tx, std::uint64_t step) {
-  edit(step, [&](std::uint64_t key, std::uint64_t value) { map.put(tx, key, value); },
-       [&](std::uint64_t key) { map.erase(tx, key); });
+  edit(
+      step, [&](std::uint64_t key, std::uint64_t value) { map.put(tx, key, value); },
+      [&](std::uint64_t key) { map.erase(tx, key); });
 }
 
 Model model_of(std::uint64_t step) {
   Model model;
   for (std::uint64_t i = 1; i <= step; ++i) {
-    edit(i, [&](std::uint64_t key, std::uint64_t value) { model[key] = value; },
-         [&](std::uint64_t key) { model.erase(key); });
+    edit(
+        i, [&](std::uint64_t key, std::uint64_t value) { model[key] = value; },
+        [&](std::uint64_t key) { model.erase(key); });
   }
   return model;
 }
@@ -94,7 +96,8 @@ Scenario map(std::string name, std::string claim, std::uint64_t start, std::uint
 
 Scenario hash() {
   using Map = hash_map<std::uint64_t, std::uint64_t>;
-  return map<Map>("hash-map", "insertions, replacements and erasures around the opening of new buckets", 60, 12,
+  return map<Map>("hash-map",
+                  "insertions, replacements and erasures around the opening of new buckets", 60, 12,
                   [](Pool& pool) {
                     Map& it = root_of<Map>(pool, "it");
                     pool.atomically([&](Tx& tx) { it.use_seed(tx, 42); });
@@ -104,12 +107,14 @@ Scenario hash() {
 Scenario btree() {
   // Nodes of a few entries, so that they split and merge all the time.
   using Map = btree_map<std::uint64_t, std::uint64_t, 112>;
-  return map<Map>("btree-map", "insertions and erasures that split and free nodes on several levels", 40, 14);
+  return map<Map>("btree-map",
+                  "insertions and erasures that split and free nodes on several levels", 40, 14);
 }
 
 Scenario array() {
   using Vector = vector<std::uint64_t>;
-  Scenario s = container<Vector>("vector", "elements are appended and taken back over a segment's border", 14);
+  Scenario s = container<Vector>(
+      "vector", "elements are appended and taken back over a segment's border", 14);
   s.step = [](Pool& pool, std::uint64_t step) {
     Vector& it = root_of<Vector>(pool, "it");
     pool.atomically([&](Tx& tx) {
@@ -144,9 +149,12 @@ Scenario array() {
 }
 
 Scenario text() {
-  Scenario s = container<string>("string", "a text is replaced by others, longer, shorter and as long", 7);
+  Scenario s =
+      container<string>("string", "a text is replaced by others, longer, shorter and as long", 7);
   const auto text_after = [](std::uint64_t step) {
-    return step == 0 ? std::string() : std::string(step * 53 % 200 / (step % 3 + 1), static_cast<char>('a' + step % 26));
+    return step == 0
+               ? std::string()
+               : std::string(step * 53 % 200 / (step % 3 + 1), static_cast<char>('a' + step % 26));
   };
   s.step = [=](Pool& pool, std::uint64_t step) {
     string& it = root_of<string>(pool, "it");

@@ -138,7 +138,8 @@ Scenario replaced(std::string name, std::string claim, std::uint64_t steps,
     pool.atomically([&](Tx& tx) {
       const auto old = tx.load(holder.object);
       auto* object = static_cast<std::uint64_t*>(tx.allocate(words * kWordBytes));
-      // The ends stand for the rest; the whole would be a spilled record, which has its own scenarios.
+      // The ends stand for the rest; the whole would be a spilled record, which has its own
+      // scenarios.
       tx.store(object[0], step);
       tx.store(object[words - 1], step);
       tx.store(holder.object, tx.link_to(object));
@@ -152,7 +153,8 @@ Scenario replaced(std::string name, std::string claim, std::uint64_t steps,
       const auto object = tx.load(holder.object);
       if (step == 0) return object ? std::optional<std::string>("an object") : std::nullopt;
       const std::uint64_t words = sizes[step % sizes.size()] / kWordBytes;
-      if (tx.load(holder.words) != words || !object) return std::string("an object of another size");
+      if (tx.load(holder.words) != words || !object)
+        return std::string("an object of another size");
       if (tx.load(tx.at(object)[0]) != step || tx.load(tx.at(object)[words - 1]) != step)
         return std::string("an object with other content");
       if (pool.core().heap().usable_bytes(object.offset) < words * kWordBytes)
@@ -169,7 +171,8 @@ Scenario replaced(std::string name, std::string claim, std::uint64_t steps,
   return s;
 }
 
-/// A pool of one segment: objects of one size fill most of it and are freed, then come those of another size.
+/// A pool of one segment: objects of one size fill most of it and are freed, then come those of
+/// another size.
 Scenario reclaim() {
   using Slots = std::array<perdure::link<std::uint64_t>, 20>;
   constexpr std::array<std::uint64_t, 3> kSizes = {4096, 2720, 2048};
@@ -198,8 +201,10 @@ Scenario reclaim() {
     return pool.read_only([&](Tx& tx) -> std::optional<std::string> {
       for (const auto& slot : root_of<Slots>(pool, "slots")) {
         const auto object = tx.load(slot);
-        if (static_cast<bool>(object) != (step % 2 == 1)) return std::string("a slot is full or empty");
-        if (object && tx.load(*tx.at(object)) != step) return std::string("an object of another step");
+        if (static_cast<bool>(object) != (step % 2 == 1))
+          return std::string("a slot is full or empty");
+        if (object && tx.load(*tx.at(object)) != step)
+          return std::string("an object of another step");
       }
       return std::nullopt;
     });
@@ -214,7 +219,8 @@ Scenario reclaim() {
   return s;
 }
 
-/// Objects of four blocks, kept until there are ten, then freed from the front: segments are added on the way.
+/// Objects of four blocks, kept until there are ten, then freed from the front: segments are added
+/// on the way.
 Scenario growth() {
   using Slots = std::array<perdure::link<std::uint64_t>, 10>;
   constexpr std::uint64_t kBytes = 4 * kBlockBytes;
@@ -243,8 +249,7 @@ Scenario growth() {
       for (std::size_t i = 0; i < slots.size(); ++i) {
         const auto object = tx.load(slots[i]);
         const std::uint64_t found = object ? tx.load(tx.at(object)[0]) : 0;
-        const std::uint64_t end =
-            object ? tx.load(tx.at(object)[kBytes / kWordBytes - 1]) : 0;
+        const std::uint64_t end = object ? tx.load(tx.at(object)[kBytes / kWordBytes - 1]) : 0;
         if (found != expected[i] || end != expected[i])
           return "slot " + std::to_string(i) + " holds " + std::to_string(found);
       }
@@ -310,7 +315,8 @@ std::vector<Subject> heap_scenarios() {
       subject_of(churn()),
       subject_of(replaced("resize", "an object moves between size classes and extents", 6,
                           {24, 200, 4096, 20000, 1000}, small)),
-      subject_of(replaced("huge", "objects of whole segments come and go, and the pool grows for them", 5,
+      subject_of(replaced("huge",
+                          "objects of whole segments come and go, and the pool grows for them", 5,
                           {200 << 10, 24, 300 << 10}, eight_segments)),
       subject_of(reclaim()),
       subject_of(growth()),

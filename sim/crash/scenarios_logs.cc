@@ -10,9 +10,10 @@
 namespace perdure::crash {
 namespace {
 
-// ---- a bare ring ---------------------------------------------------------------------------------
+// ---- a bare ring --------------------------------------------------------------------------------
 
-// Everything on a page of its own, and the ring across two, so that of a file any part may come without the others.
+// Everything on a page of its own, and the ring across two, so that of a file any part may come
+// without the others.
 constexpr Offset kHeadAt = 0;
 constexpr Offset kConsumedAt = kPageBytes;  // the last step whose record was dropped from the log
 constexpr Offset kRingAt = 3 * kPageBytes - kSectorBytes;
@@ -21,8 +22,9 @@ constexpr std::uint64_t kBytes = 4 * kPageBytes;
 
 constexpr std::uint64_t kFirstPageWords = kSectorBytes / kWordBytes;  // of the ring
 
-/// A record: its step and its length in words, then words that tell both. Those are chosen so that a reader who starts
-/// in the middle of one, by mistake, finds lengths that are small enough to be believed.
+/// A record: its step and its length in words, then words that tell both. Those are chosen so that
+/// a reader who starts in the middle of one, by mistake, finds lengths that are small enough to be
+/// believed.
 std::vector<Word> record_of(std::uint64_t step, std::uint64_t words) {
   std::vector<Word> record = {step << 8 | words};
   for (Word i = 1; i < words; ++i) record.push_back(step << 40 | i << 24 | 0x101010);
@@ -31,8 +33,8 @@ std::vector<Word> record_of(std::uint64_t step, std::uint64_t words) {
 std::uint64_t step_of(Word first) { return first >> 8; }
 std::uint64_t length_of(Word first) { return std::max<std::uint64_t>(first & 0xff, 1); }
 
-/// Recovery keeps what it read. The torn-bit log clears what a torn append left behind it (and says whether there was
-/// anything), the commit-record log needs not.
+/// Recovery keeps what it read. The torn-bit log clears what a torn append left behind it (and says
+/// whether there was anything), the commit-record log needs not.
 template <class D>
 bool settle_log(TornbitLog& log, D& domain, std::uint64_t end) {
   log.adopt(domain);
@@ -54,7 +56,8 @@ bool settle_log(CommitLog& log, D& domain, std::uint64_t end) {
   return false;
 }
 
-/// A log in a small ring, its head, and a word that says what was dropped: the smallest user of a log.
+/// A log in a small ring, its head, and a word that says what was dropped: the smallest user of a
+/// log.
 template <class Log>
 class BareLog final : public Session {
  public:
@@ -66,8 +69,9 @@ class BareLog final : public Session {
     recover();
   }
 
-  /// Records of 1 to 4 words, or of more than a sector. After a torn one, the next ends where the ring's first page
-  /// does: if the second still held a part of the torn one, it would be read next.
+  /// Records of 1 to 4 words, or of more than a sector. After a torn one, the next ends where the
+  /// ring's first page does: if the second still held a part of the torn one, it would be read
+  /// next.
   void step(std::uint64_t step) override {
     std::uint64_t words = step % 5 == 4 ? 70 : 1 + step % 5;
     const std::uint64_t place = log_.tail() % kRingWords;
@@ -90,7 +94,8 @@ class BareLog final : public Session {
       for (std::size_t i = 1; i < expected.size(); ++i) {
         Word word = 0;
         if (!reader.next(word) || word != expected[i])
-          return "the record of step " + std::to_string(found) + " is wrong in word " + std::to_string(i);
+          return "the record of step " + std::to_string(found) + " is wrong in word " +
+                 std::to_string(i);
       }
       reader.end_of_append();
       if (found > load_word(consumed_) && found != last + 1)
@@ -115,7 +120,8 @@ class BareLog final : public Session {
     Word word = 0;
     while (reader.next(word)) {
       bool whole = true;
-      for (std::uint64_t left = length_of(word) - 1; whole && left > 0; --left) whole = reader.next(word);
+      for (std::uint64_t left = length_of(word) - 1; whole && left > 0; --left)
+        whole = reader.next(word);
       if (!whole) break;
       reader.end_of_append();
       end = reader.position();
@@ -163,14 +169,17 @@ Subject bare_log(std::string name, std::string claim) {
   return subject;
 }
 
-// ---- perdure::Log --------------------------------------------------------------------------------
+// ---- perdure::Log -------------------------------------------------------------------------------
 
 /// Records of growing size in an application's log, truncated when full.
 Scenario append_log() {
   const auto record_of = [](std::uint64_t step) {
-    return std::string(1 + step * 37 % 300, static_cast<char>('a' + step % 26)) + std::to_string(step);
+    return std::string(1 + step * 37 % 300, static_cast<char>('a' + step % 26)) +
+           std::to_string(step);
   };
-  const auto open = [](Pool& pool) { return perdure::Log::open_or_create(pool, "events", kPageBytes).value(); };
+  const auto open = [](Pool& pool) {
+    return perdure::Log::open_or_create(pool, "events", kPageBytes).value();
+  };
   struct Dropped {
     std::uint64_t steps;
   };
@@ -190,7 +199,8 @@ Scenario append_log() {
       Dropped& dropped = root_of<Dropped>(pool, "dropped");
       pool.atomically([&](Tx& tx) { tx.store(dropped.steps, step - 1); });
       log.truncate();
-      if (!log.append(record.data(), record.size())) throw Exception(Code::kNoSpace, "the empty log is full");
+      if (!log.append(record.data(), record.size()))
+        throw Exception(Code::kNoSpace, "the empty log is full");
     }
     log.flush();
   };
@@ -219,7 +229,8 @@ Scenario append_log() {
 
 std::vector<Subject> log_scenarios() {
   return {
-      bare_log<TornbitLog>("tornbit-log", "a torn-bit log keeps every waited-for record over many laps"),
+      bare_log<TornbitLog>("tornbit-log",
+                           "a torn-bit log keeps every waited-for record over many laps"),
       bare_log<CommitLog>("commit-log", "a commit-record log does the same, with two waits"),
       subject_of(append_log()),
   };

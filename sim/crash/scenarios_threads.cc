@@ -37,45 +37,49 @@ Scenario shared_words(std::string name, std::string claim, std::uint64_t steps, 
 }
 
 Scenario turns() {
-  Scenario s = shared_words("turns", "two threads write the same words in turn; recovery merges their logs by stamp",
-                            8, 4, [](Pool&, std::uint64_t step, const Work& work) {
-                              if (step % 2 == 0) return on_second_thread(work);
-                              work();
-                            });
-  // The second thread's log is used for the first time here. A process that dies while it clears it is recovered, and
-  // what it had cleared, in caches only, must not come back under the next record.
+  Scenario s = shared_words(
+      "turns", "two threads write the same words in turn; recovery merges their logs by stamp", 8,
+      4, [](Pool&, std::uint64_t step, const Work& work) {
+        if (step % 2 == 0) return on_second_thread(work);
+        work();
+      });
+  // The second thread's log is used for the first time here. A process that dies while it clears it
+  // is recovered, and what it had cleared, in caches only, must not come back under the next
+  // record.
   s.depth = 3;
   return s;
 }
 
-/// Records of 51 log words: ten fill a ring. The checkpoint comes from one thread when the log of the other is full,
-/// whose next record then overwrites the words under its old head.
+/// Records of 51 log words: ten fill a ring. The checkpoint comes from one thread when the log of
+/// the other is full, whose next record then overwrites the words under its old head.
 Scenario foreign_checkpoint() {
-  Scenario s = shared_words("foreign-checkpoint", "a thread's log is emptied by another thread, and used on", 23, 48,
-                            [](Pool& pool, std::uint64_t step, const Work& work) {
-                              const bool after_checkpoint = step > 1 && step % 20 == 1;
-                              if (step % 2 == 1 && !after_checkpoint) return work();
-                              on_second_thread(work);
-                              if (step % 20 == 0) pool.checkpoint();
-                            });
+  Scenario s =
+      shared_words("foreign-checkpoint", "a thread's log is emptied by another thread, and used on",
+                   23, 48, [](Pool& pool, std::uint64_t step, const Work& work) {
+                     const bool after_checkpoint = step > 1 && step % 20 == 1;
+                     if (step % 2 == 1 && !after_checkpoint) return work();
+                     on_second_thread(work);
+                     if (step % 20 == 0) pool.checkpoint();
+                   });
   s.resume_steps = 3;
   return s;
 }
 
 Scenario idle_log() {
-  Scenario s = shared_words("idle-log",
-                            "an old record, alone in an idle thread's log, is never replayed over newer data", 24, 41,
-                            [](Pool&, std::uint64_t step, const Work& work) {
-                              if (step % 7 == 1) return on_second_thread(work);
-                              work();
-                            });
+  Scenario s = shared_words(
+      "idle-log", "an old record, alone in an idle thread's log, is never replayed over newer data",
+      24, 41, [](Pool&, std::uint64_t step, const Work& work) {
+        if (step % 7 == 1) return on_second_thread(work);
+        work();
+      });
   s.resume_steps = 14;
   return s;
 }
 
 Scenario handed_over() {
-  return shared_words("handed-over", "threads end and others take their logs over, with home words still open", 14, 25,
-                      [](Pool&, std::uint64_t step, const Work& work) {
+  return shared_words("handed-over",
+                      "threads end and others take their logs over, with home words still open", 14,
+                      25, [](Pool&, std::uint64_t step, const Work& work) {
                         if (step % 3 == 0) return work();
                         std::thread(work).join();
                       });
@@ -84,7 +88,8 @@ Scenario handed_over() {
 }  // namespace
 
 std::vector<Subject> thread_scenarios() {
-  return {subject_of(turns()), subject_of(foreign_checkpoint()), subject_of(idle_log()), subject_of(handed_over())};
+  return {subject_of(turns()), subject_of(foreign_checkpoint()), subject_of(idle_log()),
+          subject_of(handed_over())};
 }
 
 }  // namespace perdure::crash

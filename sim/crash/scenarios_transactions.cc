@@ -46,10 +46,12 @@ Scenario laps() {
 
 /// On files a ring is written page by page, and a record may be torn between two.
 Scenario two_page_ring() {
-  Scenario s = cells("two-page-ring", "records that cross from one page of the ring to the next are whole or not seen",
-                     26, 40, 1);
+  Scenario s = cells(
+      "two-page-ring",
+      "records that cross from one page of the ring to the next are whole or not seen", 26, 40, 1);
   s.geometry.ring_bytes = 2 * kPageBytes;
-  s.resume_steps = 14;  // as many as fill the first page: if recovery left the second as it was, the next joins them
+  // As many as fill the first page: if recovery left the second as it was, the next joins them.
+  s.resume_steps = 14;
   s.memory = false;
   return s;
 }
@@ -132,8 +134,8 @@ Scenario aborts() {
 
 /// Explicit checkpoints between transactions.
 Scenario checkpoints() {
-  Scenario s = cells("checkpoints", "an explicit checkpoint between transactions changes nothing", 6,
-                     3, 9);
+  Scenario s =
+      cells("checkpoints", "an explicit checkpoint between transactions changes nothing", 6, 3, 9);
   s.step = [step = s.step](Pool& pool, std::uint64_t number) {
     step(pool, number);
     if (number % 2 == 0) pool.checkpoint();
@@ -143,8 +145,9 @@ Scenario checkpoints() {
 
 /// A step that is too large for the ring, between small ones.
 Scenario spilled() {
-  Scenario s = cells("spilled-record", "a transaction larger than half its ring is as atomic as a small one",
-                     4, 300, 1);
+  Scenario s =
+      cells("spilled-record", "a transaction larger than half its ring is as atomic as a small one",
+            4, 300, 1);
   s.step = [large = s.step](Pool& pool, std::uint64_t step) {
     // A small record of an earlier transaction in the ring, to be retired before the large one.
     Words& words = root_of<Words>(pool, "cells");
@@ -154,14 +157,16 @@ Scenario spilled() {
   return s;
 }
 
-/// One large transaction that also allocates: its own memory and the spilled record's must not collide.
+/// One large transaction that also allocates: its own memory and the spilled record's must not
+/// collide.
 Scenario spilled_object() {
   struct Root {
     perdure::link<Words> object;
   };
   Scenario s;
   s.name = "spilled-object";
-  s.claim = "a large object is filled and linked by one spilled transaction, and its predecessor freed";
+  s.claim =
+      "a large object is filled and linked by one spilled transaction, and its predecessor freed";
   s.steps = 3;
   s.setup = [](Pool& pool) { pool.root<Root>("root"); };
   s.step = [](Pool& pool, std::uint64_t step) {
@@ -177,7 +182,8 @@ Scenario spilled_object() {
     return pool.read_only([&](Tx& tx) -> std::optional<std::string> {
       const Root& root = root_of<Root>(pool, "root");
       const perdure::link<Words> object = tx.load(root.object);
-      if (!object) return step == 0 ? std::nullopt : std::optional<std::string>("there is no object");
+      if (!object)
+        return step == 0 ? std::nullopt : std::optional<std::string>("there is no object");
       for (std::uint64_t i = 0; i < 512; ++i) {
         if (tx.load((*tx.at(object))[i]) != pattern(step, i)) return "word " + std::to_string(i);
       }
@@ -198,7 +204,8 @@ Scenario spilled_object() {
 std::vector<Subject> transaction_scenarios() {
   return {
       subject_of(cells("word", "one word, one transaction a step", 6, 1, 1)),
-      subject_of(cells("lines", "one transaction over six lines is there whole or not at all", 4, 6, 9)),
+      subject_of(
+          cells("lines", "one transaction over six lines is there whole or not at all", 4, 6, 9)),
       subject_of(cells("run", "one transaction over neighbours in two lines", 4, 12, 1)),
       subject_of(bytes()),
       subject_of(aborts()),

@@ -60,7 +60,8 @@ class Suite {
   void plan() {
     for (const Subject& subject : subjects_) {
       const auto& only = options_.only;
-      if (!only.empty() && std::find(only.begin(), only.end(), subject.name) == only.end()) continue;
+      if (!only.empty() && std::find(only.begin(), only.end(), subject.name) == only.end())
+        continue;
       if (subject.memory && options_.explore.memory) jobs_.push_back({&subject, Model::kMemory});
       if (subject.file && options_.explore.file) jobs_.push_back({&subject, Model::kFile});
     }
@@ -180,8 +181,9 @@ std::size_t SuiteReport::canaries_caught() const {
 }
 
 std::size_t SuiteReport::canaries_counted() const {
-  return static_cast<std::size_t>(std::count_if(
-      canaries.begin(), canaries.end(), [](const auto& c) { return c.caught || c.harmless.empty(); }));
+  return static_cast<std::size_t>(
+      std::count_if(canaries.begin(), canaries.end(),
+                    [](const auto& c) { return c.caught || c.harmless.empty(); }));
 }
 
 SuiteReport run_suite(const SuiteOptions& options, const ProgressCallback& progress) {

@@ -1,5 +1,6 @@
-// The suite: every built-in scenario, explored, and the canaries, which prove that the exploring would notice. A canary
-// is the house with one flush or fence left out; some scenario must find a violation then.
+// The suite: every built-in scenario, explored, and the canaries, which prove that the exploring
+// would notice. A canary is the house with one flush or fence left out; some scenario must find a
+// violation then.
 #pragma once
 
 #include <cstdint>

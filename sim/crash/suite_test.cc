@@ -1,9 +1,9 @@
 // The suite itself; what it finds is printed and judged by `perdure explore --all`.
 #include "sim/crash/suite.h"
 
-#include <gtest/gtest.h>
-
 #include <set>
+
+#include <gtest/gtest.h>
 
 #include "sim/crash/scenarios.h"
 
@@ -22,7 +22,8 @@ TEST(Suite, AScenarioSurvivesAndItsCanariesAreCaught) {
   EXPECT_EQ(report.reports.size(), 2u) << "memory and file";
   EXPECT_GT(report.total.nested_images, report.total.images);
   for (const CanaryResult& canary : report.canaries) {
-    const bool every_scenario_notices = canary.site == "kLogCommit" || canary.site == "kReplayFence";
+    const bool every_scenario_notices =
+        canary.site == "kLogCommit" || canary.site == "kReplayFence";
     EXPECT_TRUE(canary.caught || !every_scenario_notices) << canary.site;
   }
   EXPECT_FALSE(report.unused_sites.empty()) << "one scenario does not grow the pool";

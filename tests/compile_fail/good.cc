@@ -28,6 +28,7 @@ struct Library {
 // A pool made by one compiler's program opens in the other's.
 static_assert(perdure::type_id<std::uint64_t>() == 0x8e216328d7648a3a);
 static_assert(perdure::type_id<perdure::hash_map<unsigned long, long>>() == 0x9dab15ef1a27fc3f);
-static_assert(perdure::type_id<perdure::hash_map<perdure::bytes, perdure::bytes>>() == 0x92f89821adb2fbaf);
+static_assert(perdure::type_id<perdure::hash_map<perdure::bytes, perdure::bytes>>() ==
+              0x92f89821adb2fbaf);
 
 Library* open(perdure::Pool& pool) { return pool.root<Library>("library"); }

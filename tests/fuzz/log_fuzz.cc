@@ -1,11 +1,12 @@
-// Reads rings that an attacker wrote: every reader and decoder of the log room over arbitrary words, and recovery over
-// them with the checksums made right. Also a round trip: what is appended behind such a ring, once it is erased, is
-// read back exactly.
+// Reads rings that an attacker wrote: every reader and decoder of the log room over arbitrary
+// words, and recovery over them with the checksums made right. Also a round trip: what is appended
+// behind such a ring, once it is erased, is read back exactly.
 //
-//   cmake --preset fuzz && cmake --build --preset fuzz --target log_fuzz
-//   log_fuzz -timeout=1 -rss_limit_mb=512 -max_len=1024 [-runs=1000000 | -max_total_time=60] [corpus/]
+//   cmake --preset fuzz && cmake --build --preset fuzz --target log_fuzz log_fuzz -timeout=1
+//   -rss_limit_mb=512 -max_len=1024 [-runs=1000000 | -max_total_time=60] [corpus/]
 //
-// Input: byte 0 the kind of run, bytes 1-6 the head's position, then the words of the ring (or payloads to append).
+// Input: byte 0 the kind of run, bytes 1-6 the head's position, then the words of the ring (or
+//        payloads to append).
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
@@ -112,7 +113,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t byte
     read_words(CommitLog(ring, head, head));
     read_records(CommitLog(ring, head, head));
   } else if (kind % 4 == 1) {  // completely written, as far as the torn bits say
-    for (std::uint64_t p = head; p < head + ring.count; ++p) *ring.at(p) = (*ring.at(p) & ~(Word{1} << 63)) | ring.torn(p);
+    for (std::uint64_t p = head; p < head + ring.count; ++p)
+      *ring.at(p) = (*ring.at(p) & ~(Word{1} << 63)) | ring.torn(p);
     read_words(TornbitLog(ring, head, head));
     read_records(TornbitLog(ring, head, head));
   } else if (kind % 4 == 2) {  // one well-formed append with arbitrary contents
@@ -120,7 +122,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t byte
     RingMemory large(2 * memory.words.size() + 8);
     TornbitLog log(large.ring(), head, head);
     log.erase_from(domain, head);
-    if (input.size() > 1) input[0] = record::header(input[0] & kMax48, {input.data() + 1, input.size() - 1});
+    if (input.size() > 1)
+      input[0] = record::header(input[0] & kMax48, {input.data() + 1, input.size() - 1});
     log.append(domain, input);
     read_records(log);
     CommitLog other(large.ring(), head, head);

@@ -1,9 +1,10 @@
-// Opens and uses pools that an attacker wrote. The input is a list of mutations of a valid small pool (tests/specimen.h);
-// each mutation is a damaged word or a well-sealed lie: checksums are made right again, so that what lies behind them
-// is reached. Then everything a program may do with the pool is done, and once more after the pool was closed.
+// Opens and uses pools that an attacker wrote. The input is a list of mutations of a valid small
+// pool (tests/specimen.h); each mutation is a damaged word or a well-sealed lie: checksums are made
+// right again, so that what lies behind them is reached. Then everything a program may do with the
+// pool is done, and once more after the pool was closed.
 //
-//   cmake --preset fuzz && cmake --build --preset fuzz --target open_fuzz
-//   open_fuzz -timeout=1 -rss_limit_mb=512 -max_len=512 [-runs=1000000 | -max_total_time=60] [corpus/]
+//   cmake --preset fuzz && cmake --build --preset fuzz --target open_fuzz open_fuzz -timeout=1
+//   -rss_limit_mb=512 -max_len=512 [-runs=1000000 | -max_total_time=60] [corpus/]
 //
 // It must never crash, take more than a second, or allocate more than four times the file's size.
 #include <sanitizer/allocator_interface.h>
@@ -21,13 +22,15 @@ namespace {
 using namespace perdure;  // NOLINT
 using testing::Image;
 
-// ---- what the fuzzer watches beside crashes ---------------------------------------------------------------------
+// ---- what the fuzzer watches beside crashes -----------------------------------------------------
 
-std::atomic<std::int64_t> allowed_bytes{-1};  // what may still be allocated; negative: nobody counts
+std::atomic<std::int64_t> allowed_bytes{
+    -1};  // what may still be allocated; negative: nobody counts
 
 void on_malloc(const volatile void*, std::size_t bytes) {
   if (allowed_bytes.load(std::memory_order_relaxed) < 0) return;
-  if (allowed_bytes.fetch_sub(static_cast<std::int64_t>(bytes)) >= static_cast<std::int64_t>(bytes)) return;
+  if (allowed_bytes.fetch_sub(static_cast<std::int64_t>(bytes)) >= static_cast<std::int64_t>(bytes))
+    return;
   std::fprintf(stderr, "open_fuzz: more than four times the file's size was allocated\n");
   std::abort();
 }
@@ -37,7 +40,7 @@ void on_free(const volatile void* memory) {
       static_cast<std::int64_t>(__sanitizer_get_allocated_size(const_cast<const void*>(memory))));
 }
 
-// ---- mutations ---------------------------------------------------------------------------------------------------
+// ---- mutations ----------------------------------------------------------------------------------
 
 /// Takes the input apart; zeroes when it is at its end.
 class Input {
@@ -107,32 +110,45 @@ class Mutator {
         image_.word(kStateOffset + offsetof(StatePage, grown_bytes)) =
             seal(super_.heap_offset + value % 9 * geometry().segment_bytes, kSaltGrown);
         break;
-      case 1: image_.word(kStateOffset + offsetof(StatePage, retired_stamp)) = seal(value, kSaltRetired); break;
-      default: image_.word(super_.head_offset + value % 2 * kLineBytes) = seal(number(input) & kMax48, kSaltHead); break;
+      case 1:
+        image_.word(kStateOffset + offsetof(StatePage, retired_stamp)) = seal(value, kSaltRetired);
+        break;
+      default:
+        image_.word(super_.head_offset + value % 2 * kLineBytes) =
+            seal(number(input) & kMax48, kSaltHead);
+        break;
     }
   }
   void seal_heap_word(Input& input) {
     const auto kind = static_cast<std::uint64_t>(input.take<std::uint8_t>() % 5);
-    const std::uint64_t payload = (kind << 40 | (number(input) & ((std::uint64_t{1} << 40) - 1))) & kMax48;
+    const std::uint64_t payload =
+        (kind << 40 | (number(input) & ((std::uint64_t{1} << 40) - 1))) & kMax48;
     if (input.take<std::uint8_t>() % 3 == 0) {
-      image_.word(super_.segment_table_offset + input.take<std::uint8_t>() % 8 * kWordBytes) = seal(payload, kSaltSegment);
+      image_.word(super_.segment_table_offset + input.take<std::uint8_t>() % 8 * kWordBytes) =
+          seal(payload, kSaltSegment);
     } else {
       const std::uint64_t blocks = heap_layout::blocks_per_segment(geometry());
-      image_.word(segment(input) + input.take<std::uint8_t>() % blocks * kWordBytes) = seal(payload, kSaltBlock);
+      image_.word(segment(input) + input.take<std::uint8_t>() % blocks * kWordBytes) =
+          seal(payload, kSaltBlock);
     }
   }
   void small_bitmap(Input& input) {
     const std::uint64_t blocks = heap_layout::blocks_per_segment(geometry());
     const std::uint64_t block = input.take<std::uint8_t>() % blocks;
-    image_.word(segment(input) + (blocks + block * heap_layout::kBitmapWords + input.take<std::uint8_t>() % 16) * kWordBytes) =
-        heap_layout::bitmap_word(input.take<std::uint32_t>());
+    image_.word(segment(input) +
+                (blocks + block * heap_layout::kBitmapWords + input.take<std::uint8_t>() % 16) *
+                    kWordBytes) = heap_layout::bitmap_word(input.take<std::uint32_t>());
   }
   void change_root(Input& input) {
     RootEntry entry;
-    auto* at = image_.base() + super_.root_offset + input.take<std::uint8_t>() % geometry().root_entries * sizeof(entry);
+    auto* at = image_.base() + super_.root_offset +
+               input.take<std::uint8_t>() % geometry().root_entries * sizeof(entry);
     std::memcpy(&entry, at, sizeof(entry));
     switch (input.take<std::uint8_t>() % 4) {
-      case 0: entry.name[input.take<std::uint8_t>() % kRootNameBytes] = static_cast<char>(input.take<std::uint8_t>()); break;
+      case 0:
+        entry.name[input.take<std::uint8_t>() % kRootNameBytes] =
+            static_cast<char>(input.take<std::uint8_t>());
+        break;
       case 1: entry.type = number(input); break;
       case 2: entry.object = number(input); break;
       default: entry.bytes = number(input); break;
@@ -162,8 +178,8 @@ class Mutator {
     Word& head_word = image_.word(super_.head_offset + slot * kLineBytes);
     const auto head = unseal(head_word, kSaltHead);
     if (!head) return;
-    const Ring ring{&image_.word(super_.ring_offset + slot * geometry().ring_bytes), geometry().ring_bytes / kWordBytes,
-                    &head_word};
+    const Ring ring{&image_.word(super_.ring_offset + slot * geometry().ring_bytes),
+                    geometry().ring_bytes / kWordBytes, &head_word};
     TornbitLog log(ring, *head, *head);
     auto reader = log.reader();
     std::uint64_t stamp = 0;
@@ -178,13 +194,16 @@ class Mutator {
     words.assign(1, 0);
     for (int entries = input.take<std::uint8_t>() % 4; entries >= 0; --entries) {
       const auto kind = static_cast<record::Kind>(input.take<std::uint8_t>() % 4);
-      const std::uint64_t values = kind == record::Kind::kRun ? 1 + input.take<std::uint8_t>() % 8 : 2;
+      const std::uint64_t values =
+          kind == record::Kind::kRun ? 1 + input.take<std::uint8_t>() % 8 : 2;
       words.push_back(record::entry_head(number(input) & ((Word{1} << 47) - 1), values, kind));
       for (std::uint64_t i = 0; i < values; ++i) words.push_back(number(input));
       if (kind == record::Kind::kSpill) seal_spill(words);
       if (entries == 0) words[words.size() - values - 1] |= record::kLast;
     }
-    stamp = (input.take<std::uint8_t>() % 8 == 0 ? number(input) : last + 1 + input.take<std::uint8_t>() % 4) & kMax48;
+    stamp = (input.take<std::uint8_t>() % 8 == 0 ? number(input)
+                                                 : last + 1 + input.take<std::uint8_t>() % 4) &
+            kMax48;
     words[0] = record::header(stamp, {words.data() + 1, words.size() - 1});
     if (TornbitLog::log_words(words.size()) <= log.free_words()) log.append(domain_, words);
   }
