@@ -100,8 +100,13 @@ verb_fuzz() {
     [[ ! -d tests/fuzz/corpus/$name ]] || corpora+=("tests/fuzz/corpus/$name")
     mkdir -p "${corpora[0]}"
     echo "-- $name, $seconds s"
-    "$target" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -verbosity=0 -print_final_stats=1 \
-      -artifact_prefix="build/fuzz/findings/$name-" "${corpora[@]}" || failed+=("$name")
+    if "$target" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
+      -artifact_prefix="build/fuzz/findings/$name-" "${corpora[@]}" >"build/fuzz/$name.log" 2>&1; then
+      grep '^stat::' "build/fuzz/$name.log"
+    else
+      failed+=("$name")
+      tail -n 50 "build/fuzz/$name.log"
+    fi
   done
   ((${#failed[@]} == 0)) || die "inputs in build/fuzz/findings break ${failed[*]}"
 }

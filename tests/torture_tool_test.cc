@@ -29,10 +29,10 @@ class TortureTest : public ToolTest {
 };
 
 TEST_F(TortureTest, NothingIsLostOrHalfDoneInMemory) {
-  survive("/dev/shm/perdure-torture-" + std::to_string(::getpid()) + ".pool", "350");
+  survive("/dev/shm/perdure-torture-" + std::to_string(::getpid()) + ".pool", "500");
 }
 
-TEST_F(TortureTest, NothingIsLostOrHalfDoneOnAFile) { survive(path("torture.pool"), "250"); }
+TEST_F(TortureTest, NothingIsLostOrHalfDoneOnAFile) { survive(path("torture.pool"), "500"); }
 
 // The test of the test: an engine that is not atomic under a kill must be found out.
 TEST_F(TortureTest, AnEngineWithoutALogIsFoundOut) {
