@@ -39,9 +39,9 @@ install_missing_packages() {
   fi
   echo "do: installing ${missing[*]}" >&2
   "${as_root[@]}" apt-get update -qq &&
-    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends \
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends --no-remove \
       -o DPkg::Lock::Timeout=300 "${missing[@]}" >/dev/null ||
-    die "could not install: ${missing[*]}"
+    die "could not install: ${missing[*]} (what they conflict with is never removed; see above)"
 }
 
 build() { # build PRESET

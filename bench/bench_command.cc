@@ -6,6 +6,7 @@
 
 #include "bench/floor.h"
 #include "bench/report.h"
+#include "tools/command.h"
 
 namespace perdure::bench {
 namespace {
@@ -192,17 +193,17 @@ void add_bench_command(CLI::App& app) {
   auto options = std::make_shared<Options>();
   CLI::App* bench = app.add_subcommand(
       "bench", "Measure what transactions cost, beside the hardware and the peers");
-  const std::map<std::string, DomainKind> domains = {{"adr", DomainKind::kAdr},
-                                                     {"eadr", DomainKind::kEadr},
-                                                     {"dram", DomainKind::kDram},
-                                                     {"sync", DomainKind::kSync}};
-  const std::map<std::string, EngineKind> engines = {{"mnemosyne", EngineKind::kMnemosyne},
-                                                     {"nonatomic", EngineKind::kNonatomic},
-                                                     {"volatile", EngineKind::kVolatile}};
-  bench->add_option("--domain", options->domain, "adr (default), eadr, dram or sync")
-      ->transform(CLI::CheckedTransformer(domains));
-  bench->add_option("--engine", options->engine, "mnemosyne (default), nonatomic or volatile")
-      ->transform(CLI::CheckedTransformer(engines));
+  tools::add_choice<DomainKind>(*bench, "--domain", options->domain,
+                                {{"adr", DomainKind::kAdr},
+                                 {"dram", DomainKind::kDram},
+                                 {"eadr", DomainKind::kEadr},
+                                 {"sync", DomainKind::kSync}},
+                                "adr (default), eadr, dram or sync");
+  tools::add_choice<EngineKind>(*bench, "--engine", options->engine,
+                                {{"mnemosyne", EngineKind::kMnemosyne},
+                                 {"nonatomic", EngineKind::kNonatomic},
+                                 {"volatile", EngineKind::kVolatile}},
+                                "mnemosyne (default), nonatomic or volatile");
   bench
       ->add_option("--dir", options->dir,
                    "where the pools go (default /dev/shm; for sync the current directory)")

@@ -12,6 +12,8 @@ PoolOptions pool_options(const SystemOptions& options) {
   pool.domain = options.domain;
   pool.engine = options.engine;
   pool.count = options.count;
+  pool.log_slots = options.threads + 1;  // and the thread that sets everything up
+  pool.root_entries = 4 * options.threads;
   return pool;
 }
 

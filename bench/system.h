@@ -34,8 +34,8 @@ struct RowInfo {
   Row row;
   std::string_view name;
   std::string_view title;
-  unsigned
-      floor_lines;  // 64-byte lines that the densest log known would write for it, under one fence
+  // 64-byte lines that the densest log known would write for it, under one fence
+  unsigned floor_lines;
 };
 
 // Floor lines: eight bytes of header, then (32-bit offset, 64-bit value) pairs.
@@ -43,9 +43,9 @@ inline constexpr RowInfo kRows[] = {
     {Row::kEmpty, "empty", "empty transaction", 0},
     {Row::kStore1, "store-1", "1 store, random word", 1},
     {Row::kStore2, "store-2", "2 stores, random words", 1},
-    {Row::kStore10, "store-10", "10 stores, random words", 3},
+    {Row::kStore10, "store-10", "10 stores, random words", 2},
     {Row::kSwap1, "swap-1", "SPS: swap 2 random entries of 1M", 1},
-    {Row::kSwap16, "swap-16", "16 swaps in one transaction", 8},
+    {Row::kSwap16, "swap-16", "16 swaps in one transaction", 7},
     {Row::kAllocate, "allocate", "allocate and link 64 B", 2},
     {Row::kFree, "free", "free and unlink 64 B", 1},
     {Row::kHash8, "hash-8", "hash insert/delete, 8 B values", 1},

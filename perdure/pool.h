@@ -73,6 +73,7 @@ class Pool {
     core_.reset();  // closed before what its domain refers to
     counters_ = std::move(other.counters_);
     storage_ = std::move(other.storage_);
+    engine_ = other.engine_;
     core_ = std::move(other.core_);
     return *this;
   }
@@ -122,7 +123,8 @@ class Pool {
   void checkpoint() { core_->engine().truncate(); }
 
   DomainKind domain() const { return core_->region().domain(); }
-  std::string_view guarantee() const { return domain_guarantee(domain()); }
+  /// What an acknowledged transaction survives, in words.
+  std::string_view guarantee() const;
   const RecoveryReport& recovery() const { return core_->recovery(); }
   /// Counts since the pool was opened. Requires: PoolOptions::count.
   DomainCounts counts() const { return counters_ ? counters_->total() : DomainCounts{}; }
@@ -133,6 +135,8 @@ class Pool {
 
   template <class Body>
   std::invoke_result_t<Body&, Tx&> run(Body&& body, bool read_only) {
+    static_assert(!std::is_reference_v<std::invoke_result_t<Body&, Tx&>>,
+                  "perdure: a transaction returns a value or a pointer, not a reference");
     PoolCore::Context& context = core_->context();
     Tx& tx = context.tx;
     if (tx.active()) return body(tx);
@@ -169,6 +173,7 @@ class Pool {
   };
   std::unique_ptr<DomainCounters> counters_;
   std::unique_ptr<Storage, StorageDelete> storage_;
+  EngineKind engine_ = EngineKind::kMnemosyne;
   std::unique_ptr<PoolCore> core_;  // last: closed first
 };
 

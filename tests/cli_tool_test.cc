@@ -238,6 +238,43 @@ TEST_F(CliTest, CheckFindsADamagedRootEntry) {
 
 // ---- files that cannot be opened ----------------------------------------------------------------
 
+TEST_F(CliTest, OutputThatCannotBeWrittenIsAnError) {
+  create();
+  fill(10);
+  for (const std::string command : {"kv dump ", "kv get ", "info ", "check "}) {
+    const std::string key = command == "kv get " ? " 'key 0'" : "";
+    const std::string line =
+        quoted(tool_) + " " + command + quoted(pool_) + key + " >/dev/full 2>" + quoted(path(".err"));
+    EXPECT_EQ(WEXITSTATUS(std::system(line.c_str())), 3) << line;
+  }
+}
+
+TEST_F(CliTest, NamesAndCountsThatAreNoneAreRefused) {
+  for (const std::vector<std::string>& wrong :
+       {std::vector<std::string>{"create", pool_, "--engine", "9"},
+        {"create", pool_, "--domain", "3"},
+        {"create", pool_, "--slots", "-1"},
+        {"kv", "scan", pool_, "--format", "1"},
+        {"kv", "scan", pool_, "--limit", "-1"},
+        {"torture", pool_, "--kills", "-1"},
+        {"torture", pool_, "--slots", "1", "--threads", "4"}}) {
+    const ToolRun ran = run(wrong);
+    EXPECT_EQ(ran.code, 2) << wrong.back() << ": " << ran.err;
+    EXPECT_FALSE(std::filesystem::exists(pool_));
+  }
+}
+
+TEST_F(CliTest, ADirectoryIsNoInput) {
+  create();
+  EXPECT_EQ(run({"kv", "load", pool_, directory_.string()}).code, 3);
+}
+
+TEST_F(CliTest, AYardstickPromisesNothing) {
+  const ToolRun loaded = run({"kv", "load", pool_, "--engine", "volatile"}, "a\tb\n");
+  EXPECT_EQ(loaded.code, 0) << loaded.err;
+  EXPECT_NE(loaded.out.find("nothing"), std::string::npos) << loaded.out;
+}
+
 TEST_F(CliTest, AMissingFileIsNamed) {
   for (const std::vector<std::string>& arguments :
        {std::vector<std::string>{"info", pool_},

@@ -1,6 +1,6 @@
 // CheckedTx: looks at structures that nobody vouches for. A container's own code walks them,
 // because containers are written against the Tx face; every access that leaves the heap ends the
-// walk instead of the process.
+// walk instead of the process, and so does a walk in circles.
 #pragma once
 
 #include "perdure/engine/transaction.h"
@@ -41,16 +41,24 @@ class CheckedTx {
   void* allocate(std::size_t) { refuse(); }
   void free(void*) { refuse(); }
 
- private:
-  void check(const void* address, std::size_t bytes) const {
+  /// Errors: throws Exception kCorrupt when the bytes are not all in the heap, and when more was
+  /// looked at than any sound structure makes one transaction look at.
+  void check(const void* address, std::size_t bytes) {
+    if (++accesses_ > kMostAccessesPerWord * ((end_ - begin_) / kWordBytes))
+      throw Exception(Code::kCorrupt, "goes in circles");
     const auto offset = static_cast<Offset>(static_cast<const std::byte*>(address) - base_);
     if (!inside(offset, bytes, begin_, end_))
       throw Exception(Code::kCorrupt, "refers to " + std::to_string(bytes) + " bytes at byte " +
                                           std::to_string(offset) + ", outside the heap");
   }
+
+ private:
+  static constexpr std::uint64_t kMostAccessesPerWord = 32;
+
   [[noreturn]] static void refuse() { throw Exception(Code::kMisuse, "a check does not write"); }
 
   Tx* tx_;
+  std::uint64_t accesses_ = 0;
   const std::byte* base_;
   Offset begin_;
   Offset end_;

@@ -70,12 +70,12 @@ void Child::kill() {
 }
 
 int Child::wait() {
-  if (pid_ <= 0) return -1;
+  if (pid_ <= 0) return 0;
   int status = 0;
   while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
   }
   pid_ = -1;
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 }
 
 void send_to_parent(Message message) {

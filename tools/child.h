@@ -31,7 +31,7 @@ class Child {
   std::optional<Message> receive();
   /// SIGKILL, at once. Messages sent before can still be received.
   void kill();
-  /// Waits for the end. The exit code; -1 when a signal ended it.
+  /// Waits for the end. The exit code, or minus the signal that ended it.
   int wait();
 
  private:

@@ -1,7 +1,5 @@
 #include "tools/command.h"
 
-#include <map>
-
 namespace perdure::tools {
 namespace {
 
@@ -26,24 +24,18 @@ void add_size(CLI::App& command, const std::string& name, std::uint64_t& value,
 }  // namespace
 
 void add_open_options(CLI::App& command, PoolOptions& options) {
-  static const std::map<std::string, DomainKind> domains = {{"auto", DomainKind::kAuto},
-                                                            {"adr", DomainKind::kAdr},
-                                                            {"eadr", DomainKind::kEadr},
-                                                            {"sync", DomainKind::kSync},
-                                                            {"dram", DomainKind::kDram}};
-  static const std::map<std::string, EngineKind> engines = {{"mnemosyne", EngineKind::kMnemosyne},
-                                                            {"nonatomic", EngineKind::kNonatomic},
-                                                            {"volatile", EngineKind::kVolatile}};
-  command
-      .add_option("--domain", options.domain,
-                  "Where durability begins: auto, adr, eadr, sync or dram")
-      ->transform(CLI::Transformer(domains).description(""))
-      ->type_name("DOMAIN");
-  command
-      .add_option("--engine", options.engine,
-                  "mnemosyne, or a yardstick without atomicity: nonatomic, volatile")
-      ->transform(CLI::Transformer(engines).description(""))
-      ->type_name("ENGINE");
+  add_choice<DomainKind>(command, "--domain", options.domain,
+                         {{"auto", DomainKind::kAuto},
+                          {"adr", DomainKind::kAdr},
+                          {"eadr", DomainKind::kEadr},
+                          {"sync", DomainKind::kSync},
+                          {"dram", DomainKind::kDram}},
+                         "Where durability begins: auto, adr, eadr, sync or dram");
+  add_choice<EngineKind>(command, "--engine", options.engine,
+                         {{"mnemosyne", EngineKind::kMnemosyne},
+                          {"nonatomic", EngineKind::kNonatomic},
+                          {"volatile", EngineKind::kVolatile}},
+                         "mnemosyne, or a yardstick without atomicity: nonatomic, volatile");
 }
 
 void add_create_options(CLI::App& command, PoolOptions& options) {
@@ -51,10 +43,9 @@ void add_create_options(CLI::App& command, PoolOptions& options) {
            "Address space; the file starts small and grows up to it");
   add_size(command, "--segment", options.segment_bytes, "Unit of growth, a power of two");
   add_size(command, "--ring", options.ring_bytes, "Each thread's log");
-  command
-      .add_option("--slots", options.log_slots, "Threads that can use the pool at the same time")
+  add_count(command, "--slots", options.log_slots, "Threads that can use the pool at the same time")
       ->capture_default_str();
-  command.add_option("--roots", options.root_entries, "Named roots that the pool can hold")
+  add_count(command, "--roots", options.root_entries, "Named roots that the pool can hold")
       ->capture_default_str();
 }
 

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 
@@ -24,6 +26,45 @@ inline constexpr int kCannot = 3;  // the pool could not be opened or used
 /// Adds `--json` to a command.
 inline void add_json_flag(CLI::App& command, bool& json) {
   command.add_flag("--json", json, "Answer in JSON");
+}
+
+/// An option that is a number; CLI11 itself takes -1 for a very large one.
+template <class T>
+CLI::Option* add_count(CLI::App& command, const std::string& name, T& value,
+                       const std::string& what) {
+  return command.add_option(name, value, what)
+      ->check(CLI::Validator(
+          [](std::string& text) {
+            return text.empty() || text[0] == '-' ? text + " is not a number from 0 on"
+                                                  : std::string();
+          },
+          ""));
+}
+
+/// An option that takes one of a few names, and nothing else.
+template <class T>
+void add_choice(CLI::App& command, const std::string& name, T& value,
+                const std::vector<std::pair<std::string, T>>& choices, const std::string& what) {
+  std::string names;
+  for (const auto& [text, meaning] : choices) names += (names.empty() ? "" : ", ") + text;
+  command
+      .add_option_function<std::string>(
+          name,
+          [&value, choices](const std::string& text) {
+            for (const auto& [known, meaning] : choices) {
+              if (known == text) value = meaning;
+            }
+          },
+          what)
+      ->check(CLI::Validator(
+          [choices, names](std::string& text) {
+            for (const auto& [known, meaning] : choices) {
+              if (known == text) return std::string();
+            }
+            return "'" + text + "' is none of " + names;
+          },
+          ""))
+      ->type_name("NAME");
 }
 
 /// Options of a command that opens a pool for writing: --domain and --engine.

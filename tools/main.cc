@@ -25,7 +25,8 @@ constexpr const char* kAbout =
 
 constexpr const char* kFooter =
     R"(Every command takes --help and, for programs, --json.
-Exit codes: 0 done; 1 damage found, no such key, or a violation; 2 wrong usage; 3 the pool cannot be opened or used.)";
+Exit codes: 0 done; 1 damage found, no such key, or a violation; 2 wrong usage, or input that cannot be
+understood; 3 the pool cannot be opened or used.)";
 
 int run(int argc, char** argv) {
   CLI::App app(kAbout, "perdure");
@@ -39,13 +40,20 @@ int run(int argc, char** argv) {
   perdure::tools::add_explore_command(app);
   perdure::tools::add_torture_command(app);
   perdure::bench::add_bench_command(app);
+  // What stays in the buffer counts as not written: a backup must not miss its end unseen.
+  const auto leave = [](int code) {
+    if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
+    std::fputs("perdure: standard output: cannot be written; nothing in the pool was lost\n",
+               stderr);
+    return perdure::tools::kCannot;
+  };
   try {
     app.parse(argc, argv);
-    return perdure::tools::kDone;
+    return leave(perdure::tools::kDone);
   } catch (const CLI::Success& help) {
-    return app.exit(help);
+    return leave(app.exit(help));
   } catch (const CLI::RuntimeError& left) {
-    return left.get_exit_code();
+    return leave(left.get_exit_code());
   } catch (const CLI::ParseError& wrong) {
     fmt::print(stderr, "perdure: {}\nRun with --help for the ways to use it.\n", wrong.what());
     return perdure::tools::kUsage;

@@ -38,9 +38,24 @@ std::string with_thousands(std::uint64_t value) {
   return text;
 }
 
+/// Names and texts may come from a file that nobody vouches for: no control character of theirs
+/// reaches a terminal.
+std::string printable(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte >= 0x20 && byte != 0x7f) {
+      out += c;
+    } else {
+      out += fmt::format("\\x{:02x}", byte);
+    }
+  }
+  return out;
+}
+
 std::string text_of(const std::string& name, const Report& value) {
   if (value.is_null()) return "-";
-  if (value.is_string()) return value.get<std::string>();
+  if (value.is_string()) return printable(value.get<std::string>());
   if (value.is_boolean()) return value.get<bool>() ? "yes" : "no";
   if (value.is_number() && ends_with(name, "_ns")) return human_ns(value.get<double>());
   if (value.is_number_float()) return fmt::format("{:.2f}", value.get<double>());

@@ -3,6 +3,7 @@
 // pool must say (torture_state.h).
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <filesystem>
 #include <map>
 #include <random>
@@ -148,6 +149,7 @@ class Torture {
       }
     }
     if (violations_.empty()) verify(true);
+    if (kills_ >= 20 && acknowledgements_ == 0) violate("no worker ever did anything");
     const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
     std::uint64_t transactions = 0;
     for (std::size_t t = 0; t < kMaxTortureThreads; ++t) transactions += model_.done(t);
@@ -174,6 +176,8 @@ class Torture {
 
  private:
   void prepare() {
+    if (options_->pool.log_slots < options_->threads)
+      throw Exception(Code::kInvalid, "--slots must be as many as --threads, at least");
     const bool exists = std::filesystem::exists(std::filesystem::symlink_status(options_->file));
     Pool pool = (exists ? Pool::open(options_->file, options_->pool)
                         : Pool::create(options_->file, options_->pool))
@@ -216,7 +220,8 @@ class Torture {
     worker.kill();
     while (take(worker)) opened = true;
     if (!opened) ++kills_while_opening_;
-    if (worker.wait() != -1) violate("a worker ended by itself");
+    if (const int end = worker.wait(); end != -SIGKILL)
+      violate(fmt::format("a worker ended by itself, with {}", end));
   }
 
   /// Receives one message; false when there will be no more.
@@ -332,7 +337,7 @@ void add_torture_command(CLI::App& app) {
           [](const Options& chosen) {
             if (const int code = Torture(chosen).run(); code != kDone) leave_with(code);
           });
-  torture->add_option("--kills", options->kills, "How often")->capture_default_str();
+  add_count(*torture, "--kills", options->kills, "How often")->capture_default_str();
   torture
       ->add_option("--seconds-per-run", options->seconds_per_run,
                    "A kill comes within this time of the work, at random")

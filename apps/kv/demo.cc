@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <barrier>
 #include <chrono>
+#include <csignal>
 #include <filesystem>
 #include <random>
 #include <thread>
@@ -143,7 +144,9 @@ class Demo {
       bool ours = false;
       {
         Pool old = Pool::inspect(options_->file).value();
-        ours = old.find_root<DemoMarker>(kDemoRoot) != nullptr;
+        // Without any root: a demo that was ended between creating and marking it.
+        ours = old.find_root<DemoMarker>(kDemoRoot) != nullptr ||
+               old.read_only([&](Tx& tx) { return old.core().roots(tx).empty(); });
       }
       if (!ours)
         throw Exception(Code::kExists,
@@ -162,10 +165,11 @@ class Demo {
   /// and kills it; with kToTheEnd lets it end by itself. Answers what its transactions cost.
   Report run_worker(std::uint64_t target, tools::Progress& progress) {
     const double seconds = options_->seconds / static_cast<double>(options_->kills + 1);
-    tools::Child worker(
-        {"kv", "demo-worker", options_->file, "--records", std::to_string(options_->records),
-         "--threads", std::to_string(options_->threads), "--domain", options_->domain, "--seconds",
-         std::to_string(target == kToTheEnd ? seconds : 2 * options_->seconds)});
+    tools::Child worker({"kv", "demo-worker", options_->file, "--records",
+                         std::to_string(options_->records), "--threads",
+                         std::to_string(options_->threads), "--domain", options_->domain,
+                         "--engine", std::string(engine_name(options_->pool.engine)), "--seconds",
+                         std::to_string(target == kToTheEnd ? seconds : 2 * options_->seconds)});
     const auto start = Clock::now();
     std::uint64_t totals[kElapsedNs + 1] = {};
     bool killed = false;
@@ -184,8 +188,10 @@ class Demo {
       }
     }
     const int code = worker.wait();
-    if (!killed && code != 0)
+    // It may have come to its end just before it was killed.
+    if (code != 0 && !(killed && code == -SIGKILL))
       throw Exception(Code::kIo, "the loading process failed with code " + std::to_string(code));
+    if (code == -SIGKILL) ++kills_;
     const auto transactions =
         static_cast<double>(std::max<std::uint64_t>(1, totals[kTransactions]));
     const auto per_transaction = [&](Tag tag) {
@@ -194,7 +200,7 @@ class Demo {
     return {{"transactions", totals[kTransactions]},
             {"transactions_per_second",
              static_cast<std::uint64_t>(
-                 transactions * 1e9 /
+                 static_cast<double>(totals[kTransactions]) * 1e9 /
                  static_cast<double>(std::max<std::uint64_t>(1, totals[kElapsedNs])))},
             {"loading_threads", options_->threads},
             {"flushes_per_transaction", per_transaction(kFlushes)},
@@ -273,7 +279,7 @@ class Demo {
                   {"heap_bytes", used_bytes_},
                   {"durability_domain", domain_},
                   {"acknowledged_survives", guarantee_},
-                  {"kills_survived", kills.size()},
+                  {"kills_survived", kills_},
                   {"violations", violations_.size()}};
     out["one_record_per_transaction"] = costs;
     out["after_each_kill"] = kills;
@@ -285,6 +291,7 @@ class Demo {
   std::unordered_map<std::string, std::size_t> index_;
   std::vector<bool> acknowledged_;  // or found after a kill: must be there from then on
   std::uint64_t acknowledged_count_ = 0;
+  std::uint64_t kills_ = 0;  // that came before the worker had ended by itself
   std::vector<std::string> violations_;
   std::string domain_;
   std::string guarantee_;
@@ -325,7 +332,7 @@ void add_demo_command(CLI::App& kv) {
       [](const Options& chosen) {
         if (const int code = Demo(chosen).run(); code != tools::kDone) tools::leave_with(code);
       });
-  demo->add_option("--kills", options->kills, "How often the loading process is killed")
+  tools::add_count(*demo, "--kills", options->kills, "How often the loading process is killed")
       ->capture_default_str();
   demo->add_option("--seed", options->seed, "Where it is killed; random if not given");
   tools::add_json_flag(*demo, options->json);

@@ -160,7 +160,10 @@ bool RecordReader::next(Record& record) {
 }
 
 bool RecordReader::next_line() {
-  if (!std::getline(*input_, line_)) return false;
+  if (!std::getline(*input_, line_)) {
+    if (input_->bad()) throw Exception(Code::kIo, "the input cannot be read to its end");
+    return false;
+  }
   ++number_;
   bytes_ += line_.size() + 1;
   return true;

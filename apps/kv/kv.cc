@@ -4,7 +4,6 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
-#include <map>
 #include <sstream>
 
 #include <fmt/core.h>
@@ -76,6 +75,7 @@ class Reader {
       const auto next = read([&](tools::CheckedTx& tx, Map& map) {
         chunk.clear();
         return map.scan(tx, cursor, 256, [&](std::string_view key, std::string_view value) {
+          if (chunk.size() == kLongestChain) throw Exception(Code::kCorrupt, "goes in circles");
           chunk.push_back({std::string(key), std::string(value)});
         });
       });
@@ -87,8 +87,19 @@ class Reader {
   }
 
  private:
+  /// A scan finishes the bucket that it is in.
+  static constexpr std::size_t kLongestChain = 1 << 16;
+
   Pool pool_;
 };
+
+/// Refuses a store that is damaged where `key` belongs, before anything is written there.
+void look_before(Pool& pool, Map& map, const std::string& key) {
+  pool.read_only([&](Tx& tx) {
+    tools::CheckedTx checked(tx, pool.core().region());
+    (void)map.contains(checked, key);
+  });
+}
 
 std::string all_of(std::istream& input) {
   std::ostringstream text;
@@ -106,6 +117,7 @@ void write_out(std::string_view text) {
 void put(const Options& options) {
   Pool pool = open_to_write(options);
   Map* map = pool.root<Map>(kRoot);
+  look_before(pool, *map, options.key);
   const bool inserted =
       pool.atomically([&](Tx& tx) { return map->put(tx, options.key, options.value); });
   if (options.json) tools::print({{"inserted", inserted}}, true);
@@ -130,6 +142,7 @@ void get(const Options& options) {
 void del(const Options& options) {
   Pool pool = Pool::open(options.file, options.pool).value();
   Map* map = pool.find_root<Map>(kRoot);
+  if (map != nullptr) look_before(pool, *map, options.key);
   const bool erased =
       map != nullptr && pool.atomically([&](Tx& tx) { return map->erase(tx, options.key); });
   if (options.json) tools::print({{"erased", erased}}, true);
@@ -218,7 +231,8 @@ void load(const Options& options) {
   std::uint64_t total_bytes = 0;
   if (options.input != "-") {
     file.open(options.input, std::ios::binary);
-    if (!file) throw Exception(Code::kNotFound, options.input + ": cannot be read");
+    if (!file || std::filesystem::is_directory(options.input))
+      throw Exception(Code::kNotFound, options.input + ": cannot be read");
     std::error_code ignored;
     total_bytes = std::filesystem::file_size(options.input, ignored);
     if (ignored) total_bytes = 0;  // a pipe has no size
@@ -259,13 +273,10 @@ void load(const Options& options) {
 constexpr const char* kKeyHelp = "The key; - takes all of standard input as it is";
 
 void add_format(CLI::App& command, Options& options) {
-  static const std::map<std::string, Format> formats = {
-      {"tsv", Format::kTsv}, {"jsonl", Format::kJsonl}, {"lengths", Format::kLengths}};
-  command
-      .add_option("--format", options.format,
-                  "tsv (the default), jsonl or lengths; all are binary-safe")
-      ->transform(CLI::Transformer(formats).description(""))
-      ->type_name("FORMAT");
+  tools::add_choice<Format>(
+      command, "--format", options.format,
+      {{"tsv", Format::kTsv}, {"jsonl", Format::kJsonl}, {"lengths", Format::kLengths}},
+      "tsv (the default), jsonl or lengths; all are binary-safe");
 }
 
 /// "-" stands for standard input, once.
@@ -330,7 +341,7 @@ void add_kv_commands(CLI::App& app) {
 
   const auto [scanning, scan_options] = add("scan", "Print records, in no particular order", scan);
   scanning->add_option("--prefix", scan_options->prefix, "Only keys that begin with this");
-  scanning->add_option("--limit", scan_options->limit, "At most so many");
+  tools::add_count(*scanning, "--limit", scan_options->limit, "At most so many");
   add_format(*scanning, *scan_options);
 
   add("count", "Print how many records there are", count);

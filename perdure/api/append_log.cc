@@ -50,6 +50,9 @@ bool read_record(TornbitLog::Reader& reader, std::vector<Word>& payload, std::ui
 Result<Log> Log::open_or_create(Pool& pool, std::string_view name, std::size_t bytes) try {
   if (bytes < kPageBytes)
     return Error{Code::kInvalid, "log '" + std::string(name) + "': must have at least 4096 bytes"};
+  if (bytes > pool.core().region().geometry().capacity_bytes)
+    return Error{Code::kInvalid,
+                 "log '" + std::string(name) + "': larger than the pool's capacity"};
   auto* root = pool.root<LogRoot>(name);
   Engine& engine = pool.core().engine();
   Region& region = pool.core().region();

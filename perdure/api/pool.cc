@@ -25,6 +25,8 @@ Result<void> check_options(const std::string& path, const PoolOptions& options) 
   if (options.latency && options.domain != DomainKind::kAdr)
     return Error{Code::kInvalid,
                  path + ": latency can be emulated on the adr domain only; open with domain adr"};
+  if (engine_name(options.engine) == "unknown" || domain_name(options.domain) == "unknown")
+    return Error{Code::kInvalid, path + ": no such engine or domain"};
   if (options.lock_bits < 1 || options.lock_bits > 30)
     return Error{Code::kInvalid, path + ": lock_bits is " + std::to_string(options.lock_bits) +
                                      ", must be from 1 to 30"};
@@ -76,6 +78,7 @@ Result<Pool> Pool::open(const std::string& path, const PoolOptions& options) {
   auto region = Region::open_file(path, options.domain, Region::Access::kReadWrite);
   if (!region) return region.error();
   Pool pool;
+  pool.engine_ = options.engine;
   if (options.count) pool.counters_ = std::make_unique<DomainCounters>();
   const Region& opened = *region.value();
   const bool sync = opened.domain() == DomainKind::kSync;
@@ -92,6 +95,14 @@ Result<Pool> Pool::open(const std::string& path, const PoolOptions& options) {
   if (!core) return core.error();
   pool.core_ = std::move(core).value();
   return pool;
+}
+
+std::string_view Pool::guarantee() const {
+  if (engine_ != EngineKind::kMnemosyne) return "nothing (this engine is a yardstick)";
+  const bool memory = domain() == DomainKind::kAdr || domain() == DomainKind::kEadr;
+  if (memory && !core_->region().is_persistent_memory())
+    return "process death only (the file is not on persistent memory)";
+  return domain_guarantee(domain());
 }
 
 Result<Pool> Pool::open_or_create(const std::string& path, const PoolOptions& options) {

@@ -32,12 +32,12 @@ namespace perdure {
 /// Requires: the keys and values handed in do not lie in persistent memory.
 /// Durable:  with the transaction.
 /// Errors:   those of the transaction (kNoSpace) unless told; it takes everything back. Under
-/// PlainTx
-///           (std::bad_alloc) the map has the content it had.
+///           PlainTx (std::bad_alloc) the map has the content it had.
 /// Threads:  as the transaction; updates conflict when they meet in a leaf.
 template <class K, class V, std::size_t kNodeBytes = 512>
 class btree_map {
   static_assert(kNodeBytes % 8 == 0, "perdure: a btree_map node is made of whole words");
+  static_assert(kNodeBytes >= 64, "perdure: a btree_map node has 64 bytes or more");
 
  public:
   using Entry = std::pair<K, V>;
@@ -57,7 +57,11 @@ class btree_map {
       auto* inner = as<Inner>(tx, at);
       if (head.count == kCapacity<Inner>) {
         const auto [separator, right] = split_inner(tx, base, parent, index, inner, head, last);
-        if (!(key < separator)) inner = right;
+        if (key < separator) {
+          last = false;
+        } else {
+          inner = right;
+        }
         head = load_head(tx, node_of(tx, inner));
       }
       index = search<true>(tx, *inner, head, key);
@@ -263,17 +267,21 @@ class btree_map {
   /// Verifies everything the map says about itself and calls `visit(offset)` for each heap object
   /// that it owns, before it looks into it. Returns what is wrong first, if anything. Ends on any
   /// bytes, given a Tx that survives any address and a `visit` that throws on an offset where no
-  /// live object starts and on one it has seen.
+  /// live object starts and on one it has seen. What `visit` returns is the object's size, if it
+  /// returns anything.
   template <Transaction Tx, class F>
   std::optional<std::string> audit(Tx& tx, F&& visit) const {
     const link<Base> base = tx.load(base_);
     if (!base) return std::nullopt;
-    visit(base.offset);
+    if (detail::room_at(visit, base) < sizeof(Base))
+      return "btree_map: its base overruns its object";
     Audit state;
     state.size = tx.at(base)->entries.sum(tx);
     if (const Node at = root(tx)) {
-      visit(at.offset);
+      const std::uint64_t room = detail::room_at(visit, at);
       const std::uint8_t level = load_head(tx, at).level;
+      if (room < (level == 0 ? sizeof(Leaf) : sizeof(Inner)))
+        return "btree_map: the root overruns its object";
       if (level >= kMaxLevels) return "btree_map: the root claims level " + std::to_string(level);
       if (auto wrong = audit_node(tx, visit, state, at, level, nullptr, nullptr, true))
         return wrong;
@@ -639,7 +647,8 @@ class btree_map {
     const std::size_t nodes = (items + per_node - 1) / per_node;
     const std::size_t start = made.size();
     for (std::size_t i = 0; i < nodes; ++i) {
-      made.reserve(made.size() + 1);  // so that what is allocated is always remembered
+      // The place first, so that what is allocated is always remembered.
+      if (made.size() == made.capacity()) made.reserve(2 * made.size() + 8);
       made.push_back(allocate_node<N>(tx));
     }
     for (std::size_t i = 0; i < nodes; ++i) {
@@ -731,7 +740,9 @@ class btree_map {
     if constexpr (std::is_same_v<N, Inner>) {
       for (unsigned i = 0; i <= head.count; ++i) {
         const Node below = child(tx, node, head, i);
-        visit(below.offset);
+        const std::size_t needed = head.level == 1 ? sizeof(Leaf) : sizeof(Inner);
+        if (detail::room_at(visit, below) < needed)
+          return where + " has a child that overruns its object";
         const K* from = i == 0 ? low : &keys[i - 1];
         const K* to = i == head.count ? high : &keys[i];
         if (auto wrong = audit_node(tx, visit, state, below, head.level - 1u, from, to,

@@ -169,6 +169,22 @@ TYPED_TEST(BtreeMap, AscendingInsertionLeavesFullLeaves) {
   EXPECT_LE(this->world_.live_objects().size(), 1 + kKeys / 29 + 5);
 }
 
+/// Wherever the ascending keys stop, and a full inner node on the right edge is split by a key that
+/// stays on its left: what is not the end of its level any more must not be filled like one.
+TYPED_TEST(BtreeMap, AnInsertionBeforeTheEndKeepsNodesFilledAfterAscendingOnes) {
+  auto* map = this->world_.template root<Numbers>();
+  for (const std::uint64_t count : {60u, 120u, 145u, 200u, 842u, 870u, 900u}) {
+    for (std::uint64_t back = 1; back <= 60; back += 7) {
+      this->world_.atomically([&](auto& tx) {
+        map->clear(tx);
+        for (std::uint64_t key = 0; key < count; ++key) map->put(tx, key * 10, key);
+        map->put(tx, (count - back) * 10 + 5, 1);
+      });
+      expect_sound(this->world_, *map);
+    }
+  }
+}
+
 TYPED_TEST(BtreeMap, WalksStopWhenTold) {
   auto* map = this->world_.template root<Numbers>();
   this->world_.atomically([&](auto& tx) {

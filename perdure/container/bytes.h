@@ -69,6 +69,8 @@ struct Item<bytes> {
 
   template <class Tx>
   static void load(Tx& tx, const void* from, std::size_t size, Owned& to) {
+    // Before memory is taken for it: a damaged length may be anything.
+    if constexpr (requires { tx.check(from, size); }) tx.check(from, size);
     to.resize(size);
     tx.read(to.data(), from, size);
   }

@@ -39,8 +39,7 @@ namespace perdure {
 /// Requires: the keys and values handed in do not lie in persistent memory.
 /// Durable:  with the transaction.
 /// Errors:   those of the transaction (kNoSpace) unless told; it takes everything back. Under
-/// PlainTx
-///           (std::bad_alloc) the map has the content it had.
+///           PlainTx (std::bad_alloc) the map has the content it had.
 /// Threads:  as the transaction; insertions of different keys rarely conflict.
 template <class K, class V>
 class hash_map {
@@ -60,7 +59,7 @@ class hash_map {
         throw Exception(Code::kInvalid, "hash_map: a key or value of 4 GiB or more");
     }
     Table& table = table_or_new(tx);
-    const std::uint64_t buckets = tx.load(table.buckets);
+    const std::uint64_t buckets = open_buckets(tx, table);
     const std::uint64_t number = address(hash_key(key, tx.load(table.seed)), buckets);
     Bucket bucket = locate(tx, table, number);
     if (const Found found = find_in(tx, bucket, key)) {
@@ -137,7 +136,7 @@ class hash_map {
     const link<Table> at = tx.load(table_);
     if (!at) return;
     Table& table = *tx.at(at);
-    const std::uint64_t buckets = tx.load(table.buckets);
+    const std::uint64_t buckets = open_buckets(tx, table);
     owned_t<K> key;
     owned_t<V> value;
     for (std::uint64_t number = 0; number < buckets; ++number) {
@@ -163,7 +162,7 @@ class hash_map {
     if (!at) return 0;
     Table& table = *tx.at(at);
     const std::uint64_t seed = tx.load(table.seed);
-    const std::uint64_t buckets = tx.load(table.buckets);
+    const std::uint64_t buckets = open_buckets(tx, table);
     owned_t<K> key;
     owned_t<V> value;
     std::size_t seen = 0;
@@ -201,7 +200,7 @@ class hash_map {
     const link<Table> at = tx.load(table_);
     if (!at) return true;
     Table& table = *tx.at(at);
-    std::uint64_t buckets = tx.load(table.buckets);
+    std::uint64_t buckets = open_buckets(tx, table);
     std::size_t erased = 0;
     // From the last bucket down. A closed bucket needs no merge: its own entries are gone, and if
     // it was unsplit, those that it would have got are where they belong now.
@@ -239,18 +238,24 @@ class hash_map {
   /// Verifies everything the map says about itself and calls `visit(offset)` for each heap object
   /// that it owns, before it looks into it. Returns what is wrong first, if anything. Ends on any
   /// bytes, given a Tx that survives any address and a `visit` that throws on an offset where no
-  /// live object starts and on one it has seen.
+  /// live object starts and on one it has seen. What `visit` returns is the object's size, if it
+  /// returns anything.
   template <Transaction Tx, class F>
   std::optional<std::string> audit(Tx& tx, F&& visit) const {
     const link<Table> at = tx.load(table_);
     if (!at) return std::nullopt;
-    visit(at.offset);
+    if (detail::room_at(visit, at) < sizeof(Table))
+      return "hash_map: its table overruns its object";
     Table& table = *tx.at(at);
     const std::uint64_t buckets = tx.load(table.buckets);
     if (buckets == 0 || buckets > kMaxBuckets)
-      return "hash_map: claims " + std::to_string(buckets) + " buckets; the table is damaged";
-    for (std::uint64_t s = 0; s <= segment_of(buckets - 1).index; ++s)
-      visit(tx.load(table.segments[s]).offset);
+      return "hash_map: claims " + std::to_string(buckets) + " buckets";
+    for (std::uint64_t first = 0; first < buckets; first = segment_of(first).end) {
+      const Segment segment = segment_of(first);
+      if (detail::room_at(visit, tx.load(table.segments[segment.index])) <
+          (segment.end - segment.first) * sizeof(link<Entry>))
+        return "hash_map: segment " + std::to_string(segment.index) + " overruns its object";
+    }
 
     const std::uint64_t seed = tx.load(table.seed);
     const std::uint64_t size = table.entries.sum(tx);
@@ -269,8 +274,12 @@ class hash_map {
         if (++seen > size)
           return where + ": more entries than the " + std::to_string(size) +
                  " counted, or a circle";
-        visit(next.offset);
+        const std::uint64_t room = detail::room_at(visit, next);
         Entry* entry = tx.at(next);
+        const Lengths lengths = lengths_of(tx, entry);
+        if (room < value_offset(lengths) + lengths.value)
+          return where + ": the entry at offset " + std::to_string(next.offset) +
+                 " overruns its object";
         hashes.push_back(hash_entry(tx, seed, entry));
         if (locate(tx, table, address(hashes.back(), buckets)).number != number)
           return where + ": the entry at offset " + std::to_string(next.offset) +
@@ -363,6 +372,15 @@ class hash_map {
     explicit operator bool() const { return entry != nullptr; }
   };
 
+  /// How many buckets there are. A number that no map has ends here: what is computed from it would
+  /// be an address anywhere.
+  template <class Tx>
+  static std::uint64_t open_buckets(Tx& tx, const Table& table) {
+    const std::uint64_t buckets = tx.load(table.buckets);
+    if (buckets - 1 >= kMaxBuckets) [[unlikely]]
+      throw Exception(Code::kCorrupt, "hash_map: claims " + std::to_string(buckets) + " buckets");
+    return buckets;
+  }
   template <class Tx>
   static link<Entry>* head_of(Tx& tx, const Table& table, std::uint64_t number) {
     const Segment segment = segment_of(number);
@@ -376,6 +394,8 @@ class hash_map {
       link<Entry>* head = head_of(tx, table, number);
       const link<Entry> first = tx.load(*head);
       if (first != kUnsplit) return {number, head, first};
+      if (number == 0) [[unlikely]]
+        throw Exception(Code::kCorrupt, "hash_map: bucket 0 is unsplit, and has no ancestor");
       number -= std::bit_floor(number);
     }
   }
@@ -473,7 +493,7 @@ class hash_map {
     if (!at) return {};
     const Table& table = *tx.at(at);
     const std::uint64_t number =
-        address(hash_key(key, tx.load(table.seed)), tx.load(table.buckets));
+        address(hash_key(key, tx.load(table.seed)), open_buckets(tx, table));
     return find_in(tx, locate(tx, table, number), key);
   }
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "perdure/container/support.h"
 #include "perdure/link.h"
 #include "perdure/persistable.h"
 #include "perdure/tx.h"
@@ -71,7 +72,8 @@ class string {
     const std::uint64_t size = tx.load(size_);
     if (static_cast<bool>(at) != (size != 0))
       return "string: " + std::to_string(size) + " bytes at offset " + std::to_string(at.offset);
-    if (at) visit(at.offset);
+    if (at && detail::room_at(visit, at) < size)
+      return "string: " + std::to_string(size) + " bytes overrun their object";
     return std::nullopt;
   }
 

@@ -123,16 +123,19 @@ class vector {
       if (size == 0) return std::nullopt;
       return "vector: claims " + std::to_string(size) + " elements, but has no memory";
     }
-    visit(at.offset);
+    if (detail::room_at(visit, at) < sizeof(Directory))
+      return "vector: its directory overruns its object";
     const Directory& directory = *tx.at(at);
     const std::uint64_t segments = tx.load(directory.count);
-    if (segments > kSegments)
-      return "vector: claims " + std::to_string(segments) + " segments; it is damaged";
+    if (segments > kSegments) return "vector: claims " + std::to_string(segments) + " segments";
     const std::uint64_t room = segments == 0 ? 0 : (kFirst << segments) - kFirst;
     if (size > room)
       return "vector: claims " + std::to_string(size) + " elements, but has memory for " +
              std::to_string(room);
-    for (std::uint64_t i = 0; i < segments; ++i) visit(tx.load(directory.segments[i]).offset);
+    for (std::uint64_t i = 0; i < segments; ++i) {
+      if (detail::room_at(visit, tx.load(directory.segments[i])) < (kFirst << i) * sizeof(T))
+        return "vector: segment " + std::to_string(i) + " overruns its object";
+    }
     return std::nullopt;
   }
 

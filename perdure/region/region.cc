@@ -394,6 +394,7 @@ Result<std::unique_ptr<Region>> Region::open_file(const std::string& path, Domai
   // honoured.
   super.preferred_base = kPreferredBase;
   void* mapping = map(flags);
+  region->persistent_memory_ = mapping != MAP_FAILED && (flags & MAP_SYNC) != 0;
   if (mapping == MAP_FAILED && (flags & MAP_SYNC) != 0) mapping = map(MAP_NORESERVE | MAP_SHARED);
   if (mapping == MAP_FAILED)
     return io_error(path + ": mapping " + std::to_string(super.geometry.capacity_bytes) +

@@ -74,6 +74,8 @@ class Region {
   const Geometry& geometry() const { return super_.geometry; }
   StatePage* state() const { return at<StatePage>(kStateOffset); }
   DomainKind domain() const { return domain_; }
+  /// Whether the kernel vouches for it (MAP_SYNC); memory handed to open_memory() is believed.
+  bool is_persistent_memory() const { return persistent_memory_; }
   const std::string& path() const { return path_; }
   /// Bytes in use; offsets at or beyond it are not part of the pool.
   std::uint64_t grown_bytes() const { return grown_bytes_.load(std::memory_order_acquire); }
@@ -128,6 +130,7 @@ class Region {
   Error no_space(std::uint64_t count) const;
 
   std::string path_;
+  bool persistent_memory_ = true;
   std::byte* base_ = nullptr;
   std::uint64_t mapped_bytes_ = 0;  // zero when the caller keeps the memory
   int fd_ = -1;

@@ -194,7 +194,8 @@ Result<Report> replay(std::string_view text) {
   for (const Subject& subject : registry()) {
     if (subject.name == replay_name(text)) return replay(subject, text);
   }
-  return Error{Code::kNotFound, "no scenario is called " + std::string(replay_name(text))};
+  return Error{Code::kInvalid, "no scenario is called '" + std::string(replay_name(text)) +
+                                   "'; `perdure explore --list` names them"};
 }
 
 }  // namespace perdure::crash

@@ -56,7 +56,7 @@ using ProgressCallback = std::function<void(const Progress&)>;
 
 SuiteReport run_suite(const SuiteOptions& options, const ProgressCallback& progress = {});
 
-/// Replays a text that names a built-in scenario. Errors: kNotFound, kInvalid.
+/// Replays a text that names a built-in scenario. Errors: kInvalid.
 Result<Report> replay(std::string_view text);
 
 }  // namespace perdure::crash
