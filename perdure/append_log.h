@@ -17,6 +17,7 @@
 #include <functional>
 #include <span>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "perdure/log/tornbit_log.h"
@@ -32,10 +33,14 @@ class Log {
   static Result<Log> open_or_create(Pool& pool, std::string_view name, std::size_t bytes);
 
   /// Adds one record; all of it or nothing survives.
-  /// Durable:  after flush().   Errors: false when the log is full; the log is unchanged.
-  /// Threads:  one at a time.   Cost: the record's bytes * 64/63, no fence.
+  /// Durable:  after flush().
+  /// Errors:   false when the log is full; the log is unchanged. Throws Exception kMisuse while
+  ///           another thread has not flushed what it appended.
+  /// Threads:  one at a time, and the one that appends also flushes.
+  /// Cost:     the record's bytes * 64/63, no fence.
   [[nodiscard]] bool append(const void* record, std::size_t bytes);
-  /// Returns when every record appended so far is durable. Errors: throws Exception kPoisoned.
+  /// Returns when every record appended so far is durable.
+  /// Errors: throws Exception kPoisoned; kMisuse when another thread appended them.
   void flush();
   /// Drops every record. Durable: on return. Errors: throws Exception kPoisoned.
   void truncate();
@@ -48,10 +53,12 @@ class Log {
   /// Finds where the records end and clears what a torn append left behind it.
   Result<void> recover();
   void fail() const;
+  void refuse_others() const;
 
   Engine* engine_;
   TornbitLog log_;
-  std::vector<Word> payload_;  // reused
+  std::vector<Word> payload_;   // reused
+  std::thread::id appender_{};  // of what is not flushed yet
 };
 
 }  // namespace perdure

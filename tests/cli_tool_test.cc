@@ -243,8 +243,8 @@ TEST_F(CliTest, OutputThatCannotBeWrittenIsAnError) {
   fill(10);
   for (const std::string command : {"kv dump ", "kv get ", "info ", "check "}) {
     const std::string key = command == "kv get " ? " 'key 0'" : "";
-    const std::string line =
-        quoted(tool_) + " " + command + quoted(pool_) + key + " >/dev/full 2>" + quoted(path(".err"));
+    const std::string line = quoted(tool_) + " " + command + quoted(pool_) + key +
+                             " >/dev/full 2>" + quoted(path(".err"));
     EXPECT_EQ(WEXITSTATUS(std::system(line.c_str())), 3) << line;
   }
 }

@@ -57,8 +57,10 @@ Result<Log> Log::open_or_create(Pool& pool, std::string_view name, std::size_t b
   Engine& engine = pool.core().engine();
   Region& region = pool.core().region();
   const std::uint64_t words = bytes / kWordBytes;
+  bool created = false;
   pool.atomically([&](Tx& tx) {
-    if (tx.load(root->ring_offset) != 0) return;
+    created = tx.load(root->ring_offset) == 0;
+    if (!created) return;
     // The ring is written past the transaction, so nothing that recovery replays may still write
     // there: allocate, empty the logs, zero, and only then let the transaction publish it. A cut
     // before that leaves free space.
@@ -77,6 +79,10 @@ Result<Log> Log::open_or_create(Pool& pool, std::string_view name, std::size_t b
     tx.store(root->check, seal((offset ^ words) & kMax48, kSaltLog));
     tx.store(root->head, seal(0, TornbitLog::kHeadSalt));
   });
+
+  // The head is written past the transactions from here on. Were the record that made it still in the
+  // engine's logs, recovery would set the head back, and records would be lost or come back.
+  if (created) engine.truncate();
 
   const LogRoot found = pool.read_only([&](Tx& tx) {
     LogRoot copy;
@@ -122,6 +128,7 @@ Result<void> Log::recover() {
 }
 
 bool Log::append(const void* record, std::size_t bytes) {
+  refuse_others();
   const std::size_t words = payload_words(bytes);
   if (TornbitLog::log_words(words) > log_.free_words()) return false;
   payload_.assign(words, 0);
@@ -129,15 +136,27 @@ bool Log::append(const void* record, std::size_t bytes) {
   if (bytes > 0) std::memcpy(payload_.data() + 1, record, bytes);
   EngineDomain domain(*engine_);
   log_.append(domain, payload_);
+  appender_ = std::this_thread::get_id();
   return true;
 }
 
 void Log::flush() {
+  refuse_others();
   EngineDomain domain(*engine_);
   if (!log_.make_durable(domain)) fail();
+  appender_ = {};
+}
+
+/// A fence speaks for its own thread only.
+void Log::refuse_others() const {
+  if (appender_ == std::thread::id() || appender_ == std::this_thread::get_id()) return;
+  throw Exception(
+      Code::kMisuse,
+      "another thread has appended to this log and not flushed; flush() in that thread");
 }
 
 void Log::truncate() {
+  appender_ = {};
   EngineDomain domain(*engine_);
   log_.truncate();
   log_.persist_head(domain);

@@ -3,9 +3,13 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <optional>
 #include <string>
+#include <thread>
 
 #include <gtest/gtest.h>
+
+#include "tests/small_pool.h"
 
 namespace perdure {
 namespace {
@@ -18,12 +22,12 @@ std::vector<std::string> records_of(const Log& log) {
   return records;
 }
 
-class AppendLogTest : public testing::Test {
+class AppendLogTest : public ::testing::Test {
  protected:
   ~AppendLogTest() override { std::filesystem::remove(path_); }
   Pool pool() { return Pool::open_or_create(path_).value(); }
   std::string path_ =
-      testing::TempDir() + "append_log_test." + std::to_string(::getpid()) + ".pool";
+      ::testing::TempDir() + "append_log_test." + std::to_string(::getpid()) + ".pool";
 };
 
 TEST_F(AppendLogTest, RecordsOfAnyLengthSurviveReopening) {
@@ -40,6 +44,40 @@ TEST_F(AppendLogTest, RecordsOfAnyLengthSurviveReopening) {
   }
   Pool again = pool();
   EXPECT_EQ(records_of(Log::open_or_create(again, "events", 64 << 10).value()), written);
+}
+
+// What the transaction that made the log wrote must not come back over what the log wrote later.
+TEST_F(AppendLogTest, ALogThatWasMadeInTheSameLifeSurvivesAKill) {
+  testing::Image image = testing::Image::formatted();
+  std::vector<std::string> written;
+  std::optional<testing::Image> killed;
+  {
+    Pool open = image.pool().value();
+    Log log = Log::open_or_create(open, "events", 4096).value();
+    while (log.append("some record", 11)) {
+    }
+    log.flush();
+    log.truncate();
+    for (const char* record : {"a", "b", "c"}) {
+      ASSERT_TRUE(log.append(record, 1));
+      written.emplace_back(record);
+    }
+    log.flush();
+    killed.emplace(image);
+  }
+  Pool again = killed->pool().value();
+  EXPECT_EQ(records_of(Log::open_or_create(again, "events", 4096).value()), written);
+}
+
+TEST_F(AppendLogTest, OnlyTheThreadThatAppendedMayFlush) {
+  Pool open = pool();
+  Log log = Log::open_or_create(open, "events", 4096).value();
+  std::thread([&] { ASSERT_TRUE(log.append("a", 1)); }).join();
+  EXPECT_EQ(testing::code_thrown_by([&] { log.flush(); }), code_name(Code::kMisuse));
+  EXPECT_EQ(testing::code_thrown_by([&] { (void)log.append("b", 1); }), code_name(Code::kMisuse));
+  log.truncate();
+  EXPECT_TRUE(log.append("c", 1));
+  log.flush();
 }
 
 TEST_F(AppendLogTest, TruncateDropsAllAndTheRingIsUsedAgainManyTimes) {

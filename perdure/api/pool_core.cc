@@ -45,8 +45,11 @@ struct PoolCore::ThreadEntries {
     Context* context;
   };
   std::vector<Entry> entries;
+  const std::uint64_t forks = watch_forks();
 
   ~ThreadEntries() {
+    // In a child the hubs are copies, whose locks may be held by threads that are not there.
+    if (forks != fork_count.load(std::memory_order_relaxed)) return;
     for (const Entry& entry : entries) {
       const std::shared_ptr<Hub> hub = entry.hub.lock();
       if (hub == nullptr) continue;
@@ -106,8 +109,8 @@ PoolCore::~PoolCore() {
   if (fork_generation_ != fork_count.load(std::memory_order_relaxed) || engine_->poisoned()) return;
   try {
     engine_->truncate();  // so that the next open has nothing to replay
-  } catch (const Exception&) {
-    // The storage failed just now. The logs still hold everything that was acknowledged.
+  } catch (const std::exception&) {
+    // The storage failed just now, or memory. The logs still hold everything acknowledged.
   }
 }
 
@@ -156,7 +159,8 @@ void PoolCore::commit(Context& context) {
   if (tx.doomed()) throw Conflict{};
   if (tx.has_updates()) tx.collect_heap_writes();
   if (tx.writes().empty()) {
-    tx.finish_commit(tx.snapshot());  // nothing to make durable: no flush, no fence
+    tx.make_visible(tx.snapshot());  // nothing to make durable: no flush, no fence
+    tx.finish();
   } else {
     engine_->commit(tx, context.slot);
   }

@@ -19,15 +19,13 @@ class OffsetSet {
     return index_.contains(offset);
   }
   void add(Offset offset) {
+    // The list last: out of memory before, the set holds what it held.
+    if (items_.size() == kLinear) index_.insert(items_.begin(), items_.end());
+    if (items_.size() >= kLinear) index_.insert(offset);
     items_.push_back(offset);
-    if (items_.size() == kLinear + 1) {
-      index_.insert(items_.begin(), items_.end());
-    } else if (items_.size() > kLinear) {
-      index_.insert(offset);
-    }
   }
   void clear() {
-    if (items_.size() > kLinear) index_.clear();
+    if (!index_.empty()) index_.clear();
     items_.clear();
   }
   auto begin() const { return items_.begin(); }

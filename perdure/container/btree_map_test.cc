@@ -174,7 +174,7 @@ TYPED_TEST(BtreeMap, AscendingInsertionLeavesFullLeaves) {
 TYPED_TEST(BtreeMap, AnInsertionBeforeTheEndKeepsNodesFilledAfterAscendingOnes) {
   auto* map = this->world_.template root<Numbers>();
   for (const std::uint64_t count : {60u, 120u, 145u, 200u, 842u, 870u, 900u}) {
-    for (std::uint64_t back = 1; back <= 60; back += 7) {
+    for (std::uint64_t back = 1; back <= 60; ++back) {
       this->world_.atomically([&](auto& tx) {
         map->clear(tx);
         for (std::uint64_t key = 0; key < count; ++key) map->put(tx, key * 10, key);

@@ -18,6 +18,8 @@
 //                      cut after it ⇒ recovery replays it: the durability point, the only wait
 //   5. store home      their write-back is left to the next commit (kForced) or to the truncation
 //   6. release locks   others see it only now, so nobody acts on what a cut could take back
+//   7. give back       freed space, when no truncation waits for this commit any more
+// From 2 to 6 nothing can fail but the storage (and memory at 4), and that poisons the pool.
 #pragma once
 
 #include <mutex>
@@ -44,19 +46,16 @@ class Redo final : public Engine {
     Spill spill(*this);
     spill.write_if_large(tx, record);
 
-    make_room(slot_index, TornbitLog::log_words(record.size()));  // 1
-    const std::uint64_t stamp = enter(slot);                      // 2
-    if (stamp != tx.snapshot() + 1 && !tx.validate()) {           // 3
-      leave(slot);
-      throw Conflict{};
+    make_room(slot_index, record.size(), tx.writes().size());  // 1
+    {
+      const Window window(*this, slot);  // 2
+      const std::uint64_t stamp = window.stamp();
+      if (stamp != tx.snapshot() + 1 && !tx.validate()) throw Conflict{};  // 3
+      append(slot, stamp, record);                                         // 4
+      store_home(slot, tx.writes());                                       // 5
+      tx.make_visible(stamp);                                              // 6
     }
-    if (!append(slot, stamp, record)) {  // 4
-      leave(slot);
-      fail();
-    }
-    store_home(slot, tx.writes());  // 5
-    tx.finish_commit(stamp);        // 6
-    leave(slot);
+    tx.finish();  // 7
     if (spill.used())
       truncate();  // the ring names the spilled entries: both go before their space is reused
   }
@@ -64,15 +63,13 @@ class Redo final : public Engine {
   void publish(std::span<const MaskedWrite> writes, std::size_t slot_index) override {
     refuse_if_poisoned();
     LogSlot& slot = parts_.logs->slot(slot_index);
-    std::vector<Word> record(1,
-                             0);  // its own: this may run while a commit's record is being spilled
+    // Its own: this may run while a commit's record is being spilled.
+    std::vector<Word> record(1, 0);
     record::encode_entries(writes, record);
-    make_room(slot_index, TornbitLog::log_words(record.size()));
-    const std::uint64_t stamp = enter(slot);
-    const bool durable = append(slot, stamp, record);
-    if (durable) store_home(slot, writes);
-    leave(slot);
-    if (!durable) fail();
+    make_room(slot_index, record.size(), writes.size());
+    const Window window(*this, slot);
+    append(slot, window.stamp(), record);
+    store_home(slot, writes);
   }
 
   void truncate() override {
@@ -82,7 +79,10 @@ class Redo final : public Engine {
   }
 
   Result<void> grow(std::uint64_t segments, Word fresh) override {
-    return parts_.region->grow(domain_, segments, fresh);
+    auto grown = parts_.region->grow(domain_, segments, fresh);
+    if (!grown && grown.error().code == Code::kPoisoned)
+      poisoned_.store(true, std::memory_order_release);
+    return grown;
   }
 
   bool poisoned() const override { return poisoned_.load(std::memory_order_acquire); }
@@ -149,34 +149,56 @@ class Redo final : public Engine {
     Offset space_ = 0;
   };
 
-  /// Draws a stamp, past any truncation. The slot announces itself first: see CommitClock.
-  std::uint64_t enter(LogSlot& slot) {
-    for (;;) {
-      // Release, sequenced before the draw: a truncation that sees the draw sees the announcement.
-      slot.committing.store(true, std::memory_order_release);
-      const CommitClock::Draw draw = parts_.clock->draw();
-      if (!draw.gate_closed) return draw.stamp;
-      leave(slot);
-      while (parts_.clock->gate_closed()) std::this_thread::yield();
+  /// The time of a commit in which a truncation waits for it: from drawing a stamp to having stored
+  /// home. The slot announces itself before it draws: see CommitClock.
+  class Window {
+   public:
+    Window(Redo& engine, LogSlot& slot) : slot_(&slot) {
+      CommitClock& clock = *engine.parts_.clock;
+      for (;;) {
+        // Release, sequenced before the draw: a truncation that sees the draw sees the announcement.
+        slot.committing.store(true, std::memory_order_release);
+        const CommitClock::Draw draw = clock.draw();
+        stamp_ = draw.stamp;
+        if (!draw.gate_closed) return;
+        leave();
+        while (clock.gate_closed()) std::this_thread::yield();
+      }
     }
-  }
-  // Release: a truncation that sees the commit gone also sees its log tail and home stores.
-  static void leave(LogSlot& slot) { slot.committing.store(false, std::memory_order_release); }
+    ~Window() { leave(); }
+    Window(const Window&) = delete;
+    Window& operator=(const Window&) = delete;
+    std::uint64_t stamp() const { return stamp_; }
 
-  [[nodiscard]] bool append(LogSlot& slot, std::uint64_t stamp, std::span<Word> record) {
-    record[0] = record::header(stamp, {record.data() + 1, record.size() - 1});
-    const std::uint64_t start = slot.log.tail();
-    slot.log.append(domain_, record);
-    for (const Offset line : slot.unflushed_lines) {
-      domain_.flush(parts_.region->at<std::byte>(line), kLineBytes, Site::kHome);
+   private:
+    // Release: a truncation that sees the commit gone also sees its log tail and home stores.
+    void leave() { slot_->committing.store(false, std::memory_order_release); }
+
+    LogSlot* slot_;
+    std::uint64_t stamp_ = 0;
+  };
+
+  /// Errors: throws Exception kPoisoned when the storage failed, or memory: whether the record is
+  /// durable is then not known, and decided at the next open.
+  void append(LogSlot& slot, std::uint64_t stamp, std::span<Word> record) {
+    try {
+      record[0] = record::header(stamp, {record.data() + 1, record.size() - 1});
+      const std::uint64_t start = slot.log.tail();
+      slot.log.append(domain_, record);
+      for (const Offset line : slot.unflushed_lines) {
+        domain_.flush(parts_.region->at<std::byte>(line), kLineBytes, Site::kHome);
+      }
+      // Orders: all log words before the home stores below. Without it a cut may keep a home store
+      // whose record is torn, and recovery could not take it back. The same wait makes the home
+      // words of the last commit durable.
+      if (slot.log.make_durable(domain_)) {
+        if constexpr (kPolicy == HomePolicy::kForced) slot.unfenced_from = start;
+        slot.unflushed_lines.clear();
+        return;
+      }
+    } catch (const std::bad_alloc&) {
     }
-    // Orders: all log words before the home stores below. Without it a cut may keep a home store
-    // whose record is torn, and recovery could not take it back. The same wait makes the home words
-    // of the last commit durable.
-    if (!slot.log.make_durable(domain_)) return false;
-    if constexpr (kPolicy == HomePolicy::kForced) slot.unfenced_from = start;
-    slot.unflushed_lines.clear();
-    return true;
+    fail();
   }
 
   void store_home(LogSlot& slot, std::span<const MaskedWrite> writes) {
@@ -190,8 +212,13 @@ class Redo final : public Engine {
     }
   }
 
-  void make_room(std::size_t slot_index, std::uint64_t words) {
+  /// Room in the log for a record of `payload` words, and in memory for what a commit of `writes`
+  /// words needs once it may not fail any more.
+  void make_room(std::size_t slot_index, std::size_t payload, std::size_t writes) {
     LogSlot& slot = parts_.logs->slot(slot_index);
+    const std::uint64_t words = TornbitLog::log_words(payload);
+    slot.log.reserve_memory(words);
+    if constexpr (kPolicy == HomePolicy::kForced) slot.unflushed_lines.reserve(writes);
     if (slot.ready && slot.log.free_words() >= words) return;
     const std::lock_guard lock(truncation_);
     refuse_if_poisoned();
@@ -206,17 +233,23 @@ class Redo final : public Engine {
     if (slot.log.free_words() < words) empty_logs();
   }
 
+  struct Gate {
+    explicit Gate(CommitClock& of) : clock(&of) { clock->close_gate(); }
+    ~Gate() { clock->open_gate(); }
+    Gate(const Gate&) = delete;
+    Gate& operator=(const Gate&) = delete;
+    CommitClock* clock;
+  };
+
   /// Requires: truncation_ held, this thread not committing.
   void empty_logs() {
-    parts_.clock->close_gate();
+    const Gate gate(*parts_.clock);
     for (std::size_t i = 0; i < parts_.logs->slot_count(); ++i) {
       while (parts_.logs->slot(i).committing.load(std::memory_order_acquire))
         std::this_thread::yield();
     }
     const Site site = kPolicy == HomePolicy::kForced ? Site::kHome : Site::kHomeBulk;
-    const bool durable = parts_.logs->truncate(domain_, parts_.clock->now(), site);
-    parts_.clock->open_gate();
-    if (!durable) fail();
+    if (!parts_.logs->truncate(domain_, parts_.clock->now(), site)) fail();
   }
 
   void refuse_if_poisoned() {
@@ -248,7 +281,8 @@ class Unlogged final : public Engine {
     const std::uint64_t stamp = parts_.clock->draw().stamp;
     if (stamp != tx.snapshot() + 1 && !tx.validate()) throw Conflict{};
     publish(tx.writes(), 0);
-    tx.finish_commit(stamp);
+    tx.make_visible(stamp);
+    tx.finish();
   }
   void publish(std::span<const MaskedWrite> writes, std::size_t) override {
     for (const MaskedWrite& write : writes) {

@@ -91,6 +91,7 @@ void Tx::free(void* object) {
 
 void Tx::outdate(Offset begin, std::uint64_t bytes) {
   const std::uint64_t version = world_->clock->draw().stamp;
+  std::vector<Read> outdated;  // what this gave a new version, and the old one
   for (Offset line = round_down(begin, kLineBytes); line < begin + bytes; line += kLineBytes) {
     LockTable::Orec& orec = world_->locks->of(line);
     for (int waited = 0;; ++waited) {
@@ -106,12 +107,23 @@ void Tx::outdate(Offset begin, std::uint64_t bytes) {
         // Not for ever: its owner may wait for a lock that the caller holds.
         if (waited > 1000) conflict();
         std::this_thread::yield();
-      } else if (LockTable::version(current) >= version ||
-                 orec.compare_exchange_weak(current, LockTable::unlocked(version),
+      } else if (LockTable::version(current) >= version) {
+        break;
+      } else if (orec.compare_exchange_weak(current, LockTable::unlocked(version),
                                             std::memory_order_acq_rel)) {
+        outdated.push_back({&orec, current});
         break;
       }
     }
+  }
+  // This transaction's own reads may share an orec with that space: nothing that it read has
+  // changed. Without this it would conflict with itself, and with the same space again and again.
+  const auto by_orec = [](const Read& a, const Read& b) { return a.orec < b.orec; };
+  std::sort(outdated.begin(), outdated.end(), by_orec);
+  for (Read& read : reads_) {
+    const auto found = std::lower_bound(outdated.begin(), outdated.end(), read, by_orec);
+    if (found != outdated.end() && found->orec == read.orec && found->seen == read.seen)
+      read.seen = LockTable::unlocked(version);
   }
 }
 
@@ -122,16 +134,20 @@ void Tx::collect_heap_writes() {
     if (!freed_.contains(object)) world_->heap->publish_writes(object, writes);
   }
   for (const Offset object : freed_) {
-    if (!allocated_.contains(object)) world_->heap->free_writes(object, writes);
+    // Freed by another commit since free() asked: a conflict, not misuse.
+    if (!allocated_.contains(object)) ask_heap([&] { world_->heap->free_writes(object, writes); });
   }
 }
 
-void Tx::finish_commit(std::uint64_t stamp) {
+void Tx::make_visible(std::uint64_t stamp) noexcept {
   // Release: whoever sees the new version sees the home stores made under the lock.
   for (const Lock& lock : locks_)
     lock.orec->store(LockTable::unlocked(stamp), std::memory_order_release);
-  for (const Offset object : freed_) world_->heap->release(object);
   locks_.clear();
+}
+
+void Tx::finish() noexcept {
+  for (const Offset object : freed_) world_->heap->release(object);
   reads_.clear();
   writes_.clear();
   allocated_.clear();

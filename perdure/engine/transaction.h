@@ -70,7 +70,9 @@ class alignas(kLineBytes) Tx {
   void free(void* object);
   /// Errors: Exception kMisuse for a foreign pointer.
   std::size_t usable_bytes(const void* object) {
-    return ask_heap([&] { return world_->heap->usable_bytes(offset_of(object)); });
+    const auto bytes = ask_heap([&] { return world_->heap->usable_bytes(offset_of(object)); });
+    if (stale()) conflict();  // the answer is about now, the transaction about its snapshot
+    return bytes;
   }
 
   // ---- the face that engines and the pool see ---------------------------------------------------
@@ -86,8 +88,11 @@ class alignas(kLineBytes) Tx {
   std::uint64_t snapshot() const { return snapshot_; }
   /// Whether everything read is still what it was.
   bool validate() const;
-  /// After the commit: makes it visible under `stamp` and gives freed space back.
-  void finish_commit(std::uint64_t stamp);
+  /// After the commit: makes it visible under `stamp`.
+  void make_visible(std::uint64_t stamp) noexcept;
+  /// Then: gives freed space back and ends the transaction. It may wait for the heap, and whoever has
+  /// the heap may wait for commits under way: not one of those any more.
+  void finish() noexcept;
   /// Undoes everything. Never fails.
   void roll_back() noexcept;
   Heap::Cache& heap_cache() { return heap_cache_; }
@@ -137,11 +142,12 @@ class alignas(kLineBytes) Tx {
     try {
       return question();
     } catch (const Exception&) {
-      const bool stale = tracked_ ? !validate() : world_->clock->now() != snapshot_;
-      if (stale) conflict();
+      if (stale()) conflict();
       throw;
     }
   }
+  /// Whether another commit may have changed what this transaction has read.
+  bool stale() const { return tracked_ ? !validate() : world_->clock->now() != snapshot_; }
   void extend();
 
   const TxWorld* world_;
@@ -204,11 +210,11 @@ inline void Tx::lock(Offset at) {
     }
     // Acquire: pairs with the release of the last owner, whose home stores must be seen by
     //          owned_word().
+    locks_.push_back({&orec, before});  // first: out of memory later, the lock would be for ever
     if (orec.compare_exchange_weak(before, me(), std::memory_order_acq_rel,
-                                   std::memory_order_relaxed)) {
-      locks_.push_back({&orec, before});
+                                   std::memory_order_relaxed))
       return;
-    }
+    locks_.pop_back();
   }
 }
 

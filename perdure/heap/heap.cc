@@ -27,8 +27,10 @@ struct Heap::Block {
 struct Heap::Segment {
   Segment(std::uint64_t count, SegmentKind of_kind, std::uint64_t with)
       : kind(of_kind), argument(with), blocks(of_kind == SegmentKind::kBlocks ? count : 0) {}
-  SegmentKind kind;        // under blocks_mutex_, but fixed while objects live in it
-  std::uint64_t argument;  // kHuge: segments
+  // Written under blocks_mutex_, and fixed while objects live in it; read also by transactions that
+  // another has overtaken.
+  std::atomic<SegmentKind> kind;
+  std::atomic<std::uint64_t> argument;  // kHuge: segments
   std::vector<Block> blocks;
 };
 
@@ -70,9 +72,13 @@ Heap::Block& Heap::block_at(std::uint64_t block) const {
 // ---- opening ------------------------------------------------------------------------------------
 
 void Heap::add_segment(std::uint64_t index, SegmentKind kind, std::uint64_t argument) {
-  delete segments_[index].load(std::memory_order_relaxed);
-  segments_[index].store(new Segment(blocks_per_segment_, kind, argument),
-                         std::memory_order_release);
+  auto fresh = std::make_unique<Segment>(blocks_per_segment_, kind, argument);
+  if (Segment* old = segments_[index].load(std::memory_order_relaxed)) {
+    // A transaction that another has overtaken may still look at it. It happens once per segment.
+    replaced_.reserve(replaced_.size() + 1);
+    replaced_.emplace_back(old);
+  }
+  segments_[index].store(fresh.release(), std::memory_order_release);
   segment_count_ = std::max(segment_count_, index + 1);
 }
 
@@ -348,28 +354,47 @@ void Heap::grow_by(std::uint64_t segments) {
     add_segment(i, SegmentKind::kFree, 0);
 }
 
+/// Takes an empty superblock that nobody owns out of its class, from position `at` of its list on:
+/// 1 + its number; 0: there is none. Until it is published as free it is nothing.
+std::uint32_t Heap::take_empty_block(std::size_t size_class, std::size_t& at) {
+  ClassList& list = classes_[size_class];
+  const std::lock_guard lock(list.mutex);
+  for (; at < list.partial.size(); ++at) {
+    const std::uint32_t number = list.partial[at];
+    Block& block = block_at(number - 1);
+    if (block.free_objects.load(std::memory_order_relaxed) !=
+        heap_layout::objects_in_block(size_class))
+      continue;
+    // Under the list's mutex, where a release() that is still under way looks at both.
+    block.kind.store(BlockKind::kMeta, std::memory_order_relaxed);
+    block.listed.store(false, std::memory_order_relaxed);
+    list.partial[at] = list.partial.back();
+    list.partial.pop_back();
+    return number;
+  }
+  return 0;
+}
+
 /// Turns empty superblocks that nobody owns back into free blocks. Requires: blocks_mutex_.
 bool Heap::reclaim_empty_blocks() {
   bool any = false;
   for (std::size_t c = 0; c < heap_layout::kClasses; ++c) {
-    std::vector<std::uint32_t> empty;
-    {
-      const std::lock_guard lock(classes_[c].mutex);
-      std::erase_if(classes_[c].partial, [&](std::uint32_t number) {
-        if (block_at(number - 1).free_objects.load(std::memory_order_relaxed) !=
-            heap_layout::objects_in_block(c))
-          return false;
-        // Under the list's mutex, where a release() that is still under way looks at both.
-        block_at(number - 1).kind.store(BlockKind::kFree, std::memory_order_relaxed);
-        block_at(number - 1).listed.store(false, std::memory_order_relaxed);
-        empty.push_back(number - 1);
-        return true;
-      });
-    }
-    for (const std::uint32_t number : empty) {
+    std::size_t at = 0;
+    while (const std::uint32_t taken = take_empty_block(c, at)) {
+      const std::uint64_t number = taken - 1;
+      Block& block = block_at(number);
       const MaskedWrite write{class_word_offset(number), heap_layout::block_word(BlockKind::kFree),
                               kWholeWord};
-      services_.publish({&write, 1});
+      try {
+        services_.publish({&write, 1});
+      } catch (...) {  // it stays a superblock, where it was
+        const std::lock_guard lock(classes_[c].mutex);
+        block.listed.store(true, std::memory_order_relaxed);
+        block.kind.store(BlockKind::kSmall, std::memory_order_release);
+        classes_[c].partial.push_back(taken);
+        throw;
+      }
+      block.kind.store(BlockKind::kFree, std::memory_order_relaxed);
       search_from_ = std::min<std::uint64_t>(search_from_, number / blocks_per_segment_);
       any = true;
     }
@@ -417,12 +442,12 @@ Heap::Place Heap::locate(Offset object) const {
   const Segment* in = segments_[place.segment].load(std::memory_order_acquire);
   if (in == nullptr) throw misuse("is in a segment that holds nothing");
   place.segment_kind = in->kind;
-  if (in->kind == SegmentKind::kHuge) {
+  if (place.segment_kind == SegmentKind::kHuge) {
     if (object != segment_offset(place.segment))
       throw misuse("is inside a large object, not its start");
     return place;
   }
-  if (in->kind != SegmentKind::kBlocks) throw misuse("is not the start of an object");
+  if (place.segment_kind != SegmentKind::kBlocks) throw misuse("is not the start of an object");
   place.block = (object - super.heap_offset) / kBlockBytes;
   const Block& block = block_at(place.block);
   const std::uint64_t within = object - block_offset(place.block);
@@ -545,8 +570,12 @@ void Heap::release(Offset object) {
       block.size_class.load(std::memory_order_relaxed) != size_class ||
       block.listed.load(std::memory_order_relaxed))
     return;
+  try {
+    list.partial.push_back(static_cast<std::uint32_t>(place.block + 1));
+  } catch (const std::bad_alloc&) {
+    return;  // the next release() into this block lists it
+  }
   block.listed.store(true, std::memory_order_relaxed);
-  list.partial.push_back(static_cast<std::uint32_t>(place.block + 1));
 }
 
 std::uint64_t Heap::usable_bytes(Offset object) const {

@@ -119,6 +119,7 @@ class Heap {
   std::uint64_t find_blocks(std::uint64_t count);
   void format_segment(std::uint64_t index);
   void grow_by(std::uint64_t segments);
+  std::uint32_t take_empty_block(std::size_t size_class, std::size_t& at);
   bool reclaim_empty_blocks();
   void add_segment(std::uint64_t index, heap_layout::SegmentKind kind, std::uint64_t argument);
   Result<void> open_segment(std::uint64_t index, std::vector<std::string>* findings);
@@ -128,9 +129,10 @@ class Heap {
   std::uint64_t blocks_per_segment_;
   std::uint64_t meta_blocks_;
   std::unique_ptr<std::atomic<Segment*>[]> segments_;
-  std::uint64_t segment_count_ = 0;  // under blocks_mutex_
-  std::uint64_t search_from_ = 0;    // no free block in any segment before this one
-  mutable std::mutex blocks_mutex_;  // who is what: free blocks, extents, segments
+  std::vector<std::unique_ptr<Segment>> replaced_;  // by add_segment()
+  std::uint64_t segment_count_ = 0;                 // under blocks_mutex_
+  std::uint64_t search_from_ = 0;                   // no free block in any segment before this one
+  mutable std::mutex blocks_mutex_;                 // who is what: free blocks, extents, segments
   struct ClassList {
     std::mutex mutex;
     std::vector<std::uint32_t> partial;  // blocks with free objects that no thread owns

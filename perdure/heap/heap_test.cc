@@ -42,6 +42,8 @@ struct HeapOnImage {
     return heap->open(findings);
   }
   void apply(std::span<const MaskedWrite> writes) {
+    if (publishes_left == 0) throw Exception(Code::kNoSpace, "no room for a log");
+    if (publishes_left > 0) --publishes_left;
     for (const MaskedWrite& write : writes)
       domain.merge(region->word(write.offset), write.value, write.mask);
   }
@@ -69,6 +71,7 @@ struct HeapOnImage {
     return found;
   }
 
+  int publishes_left = -1;  // then publishing fails; negative: never
   Image image;
   Dram domain;
   std::unique_ptr<Region> region;
@@ -539,6 +542,31 @@ TEST(Heap, RebuildsItsIndexes) {
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   EXPECT_EQ(on.heap->usage().objects, static_cast<std::uint64_t>(count));
   std::printf("rebuild: %.1f million objects/s\n", count / seconds / 1e6);
+}
+
+// Reclaiming publishes block by block, and may be stopped between two.
+TEST(HeapReclaim, WhatCouldNotBePublishedIsStillASuperblock) {
+  HeapOnImage on(testing::kSmallGeometry);
+  std::vector<Offset> objects;
+  try {
+    for (;;) objects.push_back(on.allocate(4096));
+  } catch (const Exception&) {  // full
+  }
+  for (const Offset object : objects) on.free(object);
+  on.heap->release_cache(on.cache);
+  for (int left = 3; left >= 0; --left) {
+    on.publishes_left = left;
+    EXPECT_THROW((void)on.heap->reserve(on.cache, 40'000), Exception);
+  }
+  on.publishes_left = -1;
+  std::vector<Offset> extents;
+  try {
+    for (;;) extents.push_back(on.allocate(40'000));
+  } catch (const Exception&) {
+  }
+  EXPECT_GE(extents.size(), 10u);
+  on.restart().value();
+  EXPECT_EQ(on.heap->usage().objects, extents.size());
 }
 
 }  // namespace

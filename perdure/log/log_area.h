@@ -78,16 +78,16 @@ class LogArea {
   [[nodiscard]] bool prepare(D& domain, std::size_t index) {
     if (!is_virgin(index)) return true;
     LogSlot& slot = *slots_[index];
-    slot.log.begin_at(slot.log.first_position());
-    slot.unfenced_from = slot.log.tail();
-    slot.log.erase_from(domain, slot.log.tail());
+    const std::uint64_t first = slot.log.first_position();
+    slot.log.erase(domain, first, first + slot.log.ring().count);
     // Orders: the ring before the head that vouches for it. Without it recovery could read as
-    //         records what was there.
-    bool durable = domain.fence(Site::kEraseFence);
+    // records what was there.
+    if (!domain.fence(Site::kEraseFence)) return false;
+    slot.log.begin_at(first);
+    slot.unfenced_from = first;
     slot.log.persist_head(domain);
     // Orders: the head before the first record. Without it recovery could skip an acknowledged one.
-    durable = domain.fence(Site::kHeadFence) && durable;
-    return durable;
+    return domain.fence(Site::kHeadFence);
   }
 
   struct Record {
@@ -100,6 +100,7 @@ class LogArea {
   Result<std::vector<Record>> collect(std::uint64_t& last_stamp) {
     const auto retired = unseal(load_word(&region_->state()->retired_stamp.word), kSaltRetired);
     if (!retired) return damaged("the retired stamp (byte 4160) fails its check");
+    if (*retired >= kMaxStamp) return damaged("the retired stamp (byte 4160) is out of range");
     last_stamp = *retired;
     std::vector<Record> records;
     dirty_.assign(slots_.size(), false);
@@ -119,6 +120,7 @@ class LogArea {
         end = reader.position();
         dirty_[i] = true;
         if (next.stamp <= *retired) continue;
+        if (next.stamp >= kMaxStamp) return damaged(where + " has a stamp that is out of range");
         last_stamp = std::max(last_stamp, next.stamp);
         if (!expand_spill(next))
           return damaged(where + " names spilled entries that fail their checksum");
@@ -260,6 +262,10 @@ class LogArea {
   }
 
  private:
+  /// At a million commits a second it is reached in four years; a file that claims more would have
+  /// the next stamps overflow their 48 bits.
+  static constexpr std::uint64_t kMaxStamp = std::uint64_t{1} << 47;
+
   Error damaged(const std::string& what) const {
     return {Code::kCorrupt, region_->path() + ": " + what + "; restore the pool from a backup"};
   }

@@ -112,6 +112,16 @@ TEST_F(LogAreaTest, ARingThatNobodyUsedYetMayHoldAnything) {
   EXPECT_EQ(logs->recover(domain).value().records_replayed, 1u);
 }
 
+TEST_F(LogAreaTest, StampsThatWouldSoonOverflowAreRefused) {
+  const Image before = image;
+  image.word(kStateOffset + offsetof(StatePage, retired_stamp)) = seal(kMax48 - 1, kSaltRetired);
+  EXPECT_EQ(recovery_error(), Code::kCorrupt);
+  image = before;
+  restart();
+  append(0, kMax48 - 1, {{heap(), 1, kWholeWord}});
+  EXPECT_EQ(recovery_error(), Code::kCorrupt);
+}
+
 TEST_F(LogAreaTest, TruncationEmptiesAllLogs) {
   append(0, 1, {{heap(), 1, kWholeWord}});
   append(1, 2, {{heap(1), 1, kWholeWord}});

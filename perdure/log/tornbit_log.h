@@ -16,6 +16,9 @@
 // agree on.
 #pragma once
 
+#include <algorithm>
+#include <array>
+
 #include "perdure/base/check.h"
 #include "perdure/base/word_buffer.h"
 #include "perdure/log/ring.h"
@@ -61,6 +64,9 @@ class TornbitLog {
     ring_.write(domain, tail_, {packed, words}, Site::kLogRecord);
     tail_ += words;
   }
+
+  /// Memory for an append of `words` log words, which then needs none.
+  void reserve_memory(std::uint64_t words) { packed_.room(words); }
 
   /// Orders: all words appended so far before whatever the caller does next. Without it home stores
   /// could become durable while their record is torn, and recovery could not take them back.
@@ -143,11 +149,19 @@ class TornbitLog {
   /// written on this lap".
   template <Domain D>
   void erase_from(D& domain, std::uint64_t from) {
+    erase(domain, from, head() + ring_.count);
     tail_ = from;
-    const std::uint64_t count = head() + ring_.count - from;
-    Word* const missing = packed_.room(count);
-    for (std::uint64_t i = 0; i < count; ++i) missing[i] = ring_.torn(from + i) ^ kTornBit;
-    ring_.write(domain, from, {missing, count}, Site::kEraseRing);
+  }
+  /// The same for the words of [from, end), at most a ring.
+  template <Domain D>
+  void erase(D& domain, std::uint64_t from, std::uint64_t end) const {
+    std::array<Word, 512> missing;
+    while (from < end) {
+      const std::uint64_t count = std::min<std::uint64_t>(missing.size(), end - from);
+      for (std::uint64_t i = 0; i < count; ++i) missing[i] = ring_.torn(from + i) ^ kTornBit;
+      ring_.write(domain, from, {missing.data(), count}, Site::kEraseRing);
+      from += count;
+    }
   }
   /// Appends at `position` next. Requires: nothing from there on carries its lap's torn bit
   /// (has_remains).

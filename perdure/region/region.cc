@@ -89,6 +89,14 @@ bool write_at(int fd, const void* data, std::size_t bytes, Offset offset) {
   return true;
 }
 
+/// Real blocks for a range of the file, which grows if it must. False with errno set.
+bool allocate_blocks(int fd, Offset offset, std::uint64_t bytes) {
+  do {
+    errno = ::posix_fallocate(fd, static_cast<off_t>(offset), static_cast<off_t>(bytes));
+  } while (errno == EINTR);
+  return errno == 0;
+}
+
 std::uint32_t superblock_crc(const Superblock& super) {
   return crc32c(&super, offsetof(Superblock, crc));
 }
@@ -197,28 +205,34 @@ DomainKind domain_of(int fd, std::uint64_t file_bytes) {
 
 class FileBacking final : public Backing {
  public:
-  FileBacking(int fd, std::string path, bool writable)
-      : fd_(fd), path_(std::move(path)), writable_(writable) {}
+  /// Takes no ownership of `fd`, but of `sync_fd`: the same file opened anew, or -1 if it is only
+  /// looked at. The kernel tells of a failed write-back once to each opening of a file: an error that
+  /// this sync met, and a commit's data had, must not be gone when the commit asks.
+  FileBacking(int fd, int sync_fd, std::string path)
+      : fd_(fd), sync_fd_(sync_fd), path_(std::move(path)), writable_(sync_fd >= 0) {}
+  ~FileBacking() override {
+    if (sync_fd_ >= 0) ::close(sync_fd_);
+  }
+  FileBacking(const FileBacking&) = delete;
+  FileBacking& operator=(const FileBacking&) = delete;
   Result<void> extend(std::uint64_t from, std::uint64_t bytes) override {
     if (!writable_) return Error{Code::kNoSpace, path_ + ": opened for inspection; it cannot grow"};
     if (auto blocks = allocate(from, bytes - from); !blocks) return blocks;
     // The size is metadata of the file system: no flush of ours makes it durable, on any domain.
-    if (::fsync(fd_) != 0) return io_error(path_ + ": sync after growing");
+    if (::fsync(sync_fd_) != 0)
+      return Error{Code::kPoisoned, io_error(path_ + ": sync after growing").message +
+                                        "; fix the device and reopen the pool"};
     return {};
   }
   Result<void> allocate(Offset offset, std::uint64_t bytes) override {
     if (!writable_) return {};  // the pages of a private copy come from memory
-    int failed;
-    do {
-      failed = ::posix_fallocate(fd_, static_cast<off_t>(offset), static_cast<off_t>(bytes));
-    } while (failed == EINTR);
-    if (failed == 0) return {};
-    errno = failed;
+    if (allocate_blocks(fd_, offset, bytes)) return {};
     return io_error(path_ + ": reserving " + std::to_string(bytes) + " bytes");
   }
 
  private:
   int fd_;
+  int sync_fd_;
   std::string path_;
   bool writable_;
 };
@@ -273,7 +287,10 @@ Result<void> Region::create_file(const std::string& path, const CreateOptions& o
   Descriptor file(::open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, options.mode));
   std::string temporary;
   if (file.get() < 0 && (errno == EOPNOTSUPP || errno == EISDIR)) {
-    temporary = path + ".creating." + std::to_string(::getpid());
+    // A name that nobody has: one that a killed process left must not be in the way.
+    std::uint64_t random = 0;
+    (void)::getrandom(&random, sizeof(random), 0);
+    temporary = path + ".creating." + std::to_string(::getpid()) + "." + std::to_string(random);
     file = Descriptor(::open(temporary.c_str(), O_CREAT | O_EXCL | O_NOFOLLOW | O_RDWR | O_CLOEXEC,
                              options.mode));
   }
@@ -288,29 +305,30 @@ Result<void> Region::create_file(const std::string& path, const CreateOptions& o
       super.heap_offset + options.initial_segments * super.geometry.segment_bytes;
   if (::ftruncate(file.get(), static_cast<off_t>(bytes)) != 0) return fail("sizing");
   // Rings stay sparse until a thread uses them; tables and heap have real blocks from the start.
-  errno = ::posix_fallocate(file.get(), 0, static_cast<off_t>(super.ring_offset));
-  if (errno == 0 && options.initial_segments > 0) {
-    errno = ::posix_fallocate(file.get(), static_cast<off_t>(super.heap_offset),
-                              static_cast<off_t>(bytes - super.heap_offset));
-  }
-  if (errno != 0) return fail("reserving space");
+  const bool allocated =
+      allocate_blocks(file.get(), 0, super.ring_offset) &&
+      (options.initial_segments == 0 ||
+       allocate_blocks(file.get(), super.heap_offset, bytes - super.heap_offset));
+  if (!allocated) return fail("reserving space");
   const bool written = put_format(super, options.initial_segments, seal(0, kSaltSegment),
                                   [&](Offset offset, const void* data, std::size_t size) {
                                     return write_at(file.get(), data, size, offset);
                                   });
   if (!written) return fail("formatting");
   if (::fsync(file.get()) != 0) return fail("sync of the format");
-  if (temporary.empty()) {
-    const std::string self = "/proc/self/fd/" + std::to_string(file.get());
-    if (::linkat(AT_FDCWD, self.c_str(), AT_FDCWD, path.c_str(), AT_SYMLINK_FOLLOW) != 0)
-      return fail("naming");
-  } else {
-    if (::link(temporary.c_str(), path.c_str()) != 0) return fail("naming");
-    ::unlink(temporary.c_str());
-  }
   const Descriptor parent(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (parent.get() < 0 || ::fsync(parent.get()) != 0)
-    return io_error(directory + ": sync of the new name");
+  if (parent.get() < 0) return fail("opening " + directory);
+  const std::string self = "/proc/self/fd/" + std::to_string(file.get());
+  const int named = temporary.empty() ? ::linkat(AT_FDCWD, self.c_str(), AT_FDCWD, path.c_str(),
+                                                 AT_SYMLINK_FOLLOW)
+                                      : ::link(temporary.c_str(), path.c_str());
+  if (named != 0) return fail("naming");
+  if (!temporary.empty()) ::unlink(temporary.c_str());
+  if (::fsync(parent.get()) != 0) {
+    const Error error = io_error(directory + ": sync of the new name");
+    ::unlink(path.c_str());
+    return error;
+  }
   return {};
 }
 
@@ -401,6 +419,7 @@ Result<std::unique_ptr<Region>> Region::open_file(const std::string& path, Domai
                     " bytes of address space");
   region->base_ = static_cast<std::byte*>(mapping);
   region->mapped_bytes_ = super.geometry.capacity_bytes;
+  region->owner_pid_ = ::getpid();
   // A child after fork would share our locks and logs without our threads: it gets no mapping at
   // all.
   ::madvise(mapping, region->mapped_bytes_, MADV_DONTFORK);
@@ -408,8 +427,13 @@ Result<std::unique_ptr<Region>> Region::open_file(const std::string& path, Domai
     region->direct_fd_ = ::open(("/proc/self/fd/" + std::to_string(file.get())).c_str(),
                                 O_WRONLY | O_DIRECT | O_CLOEXEC);
   region->fd_ = file.release();
-  region->owner_pid_ = ::getpid();
-  region->owned_backing_ = std::make_unique<FileBacking>(region->fd_, path, !inspect);
+  int sync_fd = -1;
+  if (!inspect) {
+    const std::string self = "/proc/self/fd/" + std::to_string(region->fd_);
+    sync_fd = ::open(self.c_str(), O_RDWR | O_CLOEXEC);
+    if (sync_fd < 0) return io_error(path + ": opening it again for syncs");
+  }
+  region->owned_backing_ = std::make_unique<FileBacking>(region->fd_, sync_fd, path);
   region->backing_ = region->owned_backing_.get();
   if (auto adopted = region->adopt(super, file_bytes); !adopted) return adopted.error();
   return region;
@@ -466,7 +490,8 @@ Region::~Region() {
   // Said aloud, because a forked child that lives on keeps the descriptor, and with it the lock,
   // open.
   if (fd_ >= 0 && owner_pid_ == ::getpid()) ::flock(fd_, LOCK_UN);
-  if (mapped_bytes_ != 0) ::munmap(base_, mapped_bytes_);
+  // A forked child has no such mapping; at its address there may be another.
+  if (mapped_bytes_ != 0 && owner_pid_ == ::getpid()) ::munmap(base_, mapped_bytes_);
   if (direct_fd_ >= 0) ::close(direct_fd_);
   if (fd_ >= 0) ::close(fd_);
 }

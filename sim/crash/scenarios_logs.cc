@@ -171,8 +171,9 @@ Subject bare_log(std::string name, std::string claim) {
 
 // ---- perdure::Log -------------------------------------------------------------------------------
 
-/// Records of growing size in an application's log, truncated when full.
-Scenario append_log() {
+/// Records of growing size in an application's log, truncated when full; made by the set-up, or by
+/// the first step, in the life that goes on to use it.
+Scenario append_log(bool made_by_step) {
   const auto record_of = [](std::uint64_t step) {
     return std::string(1 + step * 37 % 300, static_cast<char>('a' + step % 26)) +
            std::to_string(step);
@@ -184,13 +185,13 @@ Scenario append_log() {
     std::uint64_t steps;
   };
   Scenario s;
-  s.name = "append-log";
+  s.name = made_by_step ? "new-append-log" : "append-log";
   s.claim = "an application's own log keeps every flushed record, whole, and forgets torn ones";
   s.steps = 40;
   s.resume_steps = 12;
-  s.setup = [open](Pool& pool) {
+  s.setup = [=](Pool& pool) {
     pool.root<Dropped>("dropped");
-    open(pool);
+    if (!made_by_step) open(pool);
   };
   s.step = [=](Pool& pool, std::uint64_t step) {
     perdure::Log log = open(pool);
@@ -208,6 +209,8 @@ Scenario append_log() {
     const std::uint64_t dropped = root_of<Dropped>(pool, "dropped").steps;
     std::uint64_t last = dropped;
     std::optional<std::string> wrong;
+    const bool made = pool.read_only([&](Tx& tx) { return pool.core().roots(tx).size() > 1; });
+    if (!made) return step == 0 ? wrong : "there is no log";
     open(pool).for_each([&](std::span<const std::byte> bytes) {
       const std::string record(reinterpret_cast<const char*>(bytes.data()), bytes.size());
       if (record == record_of(last + 1)) {
@@ -232,7 +235,8 @@ std::vector<Subject> log_scenarios() {
       bare_log<TornbitLog>("tornbit-log",
                            "a torn-bit log keeps every waited-for record over many laps"),
       bare_log<CommitLog>("commit-log", "a commit-record log does the same, with two waits"),
-      subject_of(append_log()),
+      subject_of(append_log(false)),
+      subject_of(append_log(true)),
   };
 }
 
