@@ -327,7 +327,7 @@ TEST_F(HashMapAudit, FindsAnImpossibleTable) {
   for (const std::uint64_t buckets :
        {std::uint64_t{0}, std::uint64_t{1} << 50, ~std::uint64_t{0}}) {
     table_[1] = buckets;
-    EXPECT_NE(complaint(world_, *map_).find("the table is damaged"), std::string::npos);
+    EXPECT_NE(complaint(world_, *map_).find(" buckets"), std::string::npos);
   }
 }
 TEST_F(HashMapAudit, FindsAKeyThatIsThereTwice) {
