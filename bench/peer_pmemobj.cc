@@ -183,7 +183,7 @@ std::unique_ptr<System> make_pmemobj(const SystemOptions& options) {
   return std::make_unique<Workload<PmemobjStore>>(options);
 }
 
-const RegisterPeer registered({"libpmemobj", make_pmemobj});
+const RegisterPeer kRegistered({"libpmemobj", make_pmemobj});
 
 }  // namespace
 }  // namespace perdure::bench

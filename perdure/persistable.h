@@ -29,9 +29,9 @@ template <class T>
 struct is_link<link<T>> : std::true_type {};
 
 template <class T>
-struct array_element {};
+struct ArrayElement {};
 template <class T, std::size_t N>
-struct array_element<std::array<T, N>> {
+struct ArrayElement<std::array<T, N>> {
   using type = T;
 };
 
@@ -47,8 +47,8 @@ constexpr bool persistable() {
     return true;
   } else if constexpr (std::is_array_v<U>) {
     return persistable<std::remove_all_extents_t<U>>();
-  } else if constexpr (requires { typename array_element<U>::type; }) {
-    return persistable<typename array_element<U>::type>();
+  } else if constexpr (requires { typename ArrayElement<U>::type; }) {
+    return persistable<typename ArrayElement<U>::type>();
   } else if constexpr (is_link<U>::value || is_persistable_by_promise<U>) {
     return true;
   } else if constexpr (!std::is_class_v<U> || std::is_polymorphic_v<U> ||

@@ -195,8 +195,7 @@ TEST(PoolFile, BadOptionsAreRefusedAsErrors) {
     PoolOptions options = small_options();
     change(options);
     auto created = Pool::create(dir / "pool", options);
-    const std::string code =
-        created.ok() ? "created" : std::string(code_name(created.error().code));
+    std::string code = created.ok() ? "created" : std::string(code_name(created.error().code));
     EXPECT_EQ(std::filesystem::exists(dir / "pool"), false) << code;
     std::filesystem::remove(dir / "pool");
     return code;

@@ -107,16 +107,16 @@ std::string compile() {
 class GeneratedCodeTest : public testing::Test {
  protected:
   static void SetUpTestSuite() {
-    if (std::system("${CXX:-c++} --version > /dev/null 2>&1") == 0) assembly_ = compile();
+    if (std::system("${CXX:-c++} --version > /dev/null 2>&1") == 0) assembly = compile();
   }
   void SetUp() override {
     if (std::system("${CXX:-c++} --version > /dev/null 2>&1") != 0)
       GTEST_SKIP() << "no compiler on this machine";
-    ASSERT_FALSE(assembly_.empty()) << "the domains' headers do not compile alone";
+    ASSERT_FALSE(assembly.empty()) << "the domains' headers do not compile alone";
   }
   static void expect_same(const std::string& domain, std::size_t most) {
-    const std::vector<std::string> ours = mnemonics(assembly_, domain + "_by_domain");
-    const std::vector<std::string> by_hand = mnemonics(assembly_, domain + "_by_hand");
+    const std::vector<std::string> ours = mnemonics(assembly, domain + "_by_domain");
+    const std::vector<std::string> by_hand = mnemonics(assembly, domain + "_by_hand");
     ASSERT_FALSE(by_hand.empty());
     EXPECT_LE(by_hand.size(), most) << "the yardstick itself has grown";
     EXPECT_EQ(ours, by_hand);
@@ -125,7 +125,7 @@ class GeneratedCodeTest : public testing::Test {
       EXPECT_NE(instruction.substr(0, 4), "call");
     }
   }
-  static inline std::string assembly_;
+  static inline std::string assembly;
 };
 
 TEST_F(GeneratedCodeTest, AdrIsStoreClwbSfence) { expect_same("adr", 5); }

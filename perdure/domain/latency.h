@@ -9,6 +9,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <utility>
 
@@ -85,7 +86,9 @@ class Latency {
     thread_local Pending pending;
     return pending;
   }
-  static std::uint64_t to_ticks(double ticks) { return static_cast<std::uint64_t>(ticks + 0.5); }
+  static std::uint64_t to_ticks(double ticks) {
+    return static_cast<std::uint64_t>(std::llround(ticks));
+  }
   static std::uint64_t lines(const void* address, std::size_t bytes) {
     const auto first = reinterpret_cast<std::uintptr_t>(address) / kLineBytes;
     return (reinterpret_cast<std::uintptr_t>(address) + bytes - 1) / kLineBytes - first + 1;

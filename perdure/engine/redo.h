@@ -196,7 +196,7 @@ class Redo final : public Engine {
         slot.unflushed_lines.clear();
         return;
       }
-    } catch (const std::bad_alloc&) {
+    } catch (const std::bad_alloc&) {  // ends as a storage that failed
     }
     fail();
   }

@@ -97,11 +97,11 @@ std::string text_of_choice(const Media::Choice& choice, const Media::Frontier& f
 }
 
 std::optional<Media::Choice> choice_of(std::string_view text, const Media::Frontier& frontier) {
-  const Media::Choice full = frontier.everything();
-  if (text == "*") return full;
+  if (text == "*") return frontier.everything();
   if (text == "-") return frontier.nothing();
   const bool missing = !text.empty() && text.front() == '~';
   if (missing) text.remove_prefix(1);
+  const Media::Choice full = frontier.everything();
   Media::Choice choice = missing ? full : frontier.nothing();
   const char* at = text.data();
   const char* const end = text.data() + text.size();
@@ -116,7 +116,9 @@ std::optional<Media::Choice> choice_of(std::string_view text, const Media::Front
       if (prefix.ec != std::errc() || choice[unit] > full[unit]) return std::nullopt;
       at = prefix.ptr;
     }
-    if (at < end && *at++ != ',') return std::nullopt;
+    if (at == end) break;
+    if (*at != ',') return std::nullopt;
+    ++at;
   }
   return choice;
 }

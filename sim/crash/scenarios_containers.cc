@@ -63,7 +63,7 @@ Model model_of(std::uint64_t step) {
 /// A map from numbers to numbers that starts with `start` steps already made.
 template <class Map>
 Scenario map(std::string name, std::string claim, std::uint64_t start, std::uint64_t steps,
-             std::function<void(Pool&)> prepare = {}) {
+             const std::function<void(Pool&)>& prepare = {}) {
   Scenario s = container<Map>(std::move(name), std::move(claim), steps);
   s.step = [=](Pool& pool, std::uint64_t step) {
     Map& it = root_of<Map>(pool, "it");

@@ -50,7 +50,7 @@ void walk(Pool& pool, Visit visit) {
 }
 
 Scenario list(std::string name, std::string claim, std::uint64_t steps,
-              std::function<Values(std::uint64_t)> model,
+              const std::function<Values(std::uint64_t)>& model,
               std::function<void(Pool&, std::uint64_t)> step) {
   Scenario s;
   s.name = std::move(name);
