@@ -51,9 +51,7 @@ Report describe(const crash::CanaryResult& canary) {
           {"executions", canary.omitted},
           {"on", canary.model},
           {"caught", canary.caught},
-          {"by", canary.caught
-                     ? canary.scenario
-                     : (canary.harmless.empty() ? "nothing" : "harmless: " + canary.harmless)}};
+          {"by", canary.caught ? canary.scenario : "nothing"}};
 }
 
 Report describe_violations(const crash::Report& report) {
@@ -108,7 +106,7 @@ int explore(const Options& options) {
   report["kills_recovered_and_cut"] = result.total.kills;
   if (suite.canaries) {
     report["canaries_caught"] = result.canaries_caught();
-    report["canaries_to_catch"] = result.canaries_counted();
+    report["canaries_to_catch"] = result.canaries.size();
     report["sites_never_executed"] = result.unused_sites;
   }
   report["explored_ns"] = result.seconds * 1e9;

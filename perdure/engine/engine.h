@@ -1,6 +1,6 @@
-// What can be chosen when a pool is opened, as data: a table of functions per engine and domain,
-// stamped from one template (instances.cc). The hot paths inside are compiled for their domain; one
-// indirect call per commit remains.
+// Engine: what can be chosen when a pool is opened. Each is stamped from a template for its domain
+// (redo.h, make_engine), so that the hot paths have no branch on it; one virtual call per commit
+// remains.
 #pragma once
 
 #include <functional>

@@ -180,12 +180,6 @@ std::size_t SuiteReport::canaries_caught() const {
       std::count_if(canaries.begin(), canaries.end(), [](const auto& c) { return c.caught; }));
 }
 
-std::size_t SuiteReport::canaries_counted() const {
-  return static_cast<std::size_t>(
-      std::count_if(canaries.begin(), canaries.end(),
-                    [](const auto& c) { return c.caught || c.harmless.empty(); }));
-}
-
 SuiteReport run_suite(const SuiteOptions& options, const ProgressCallback& progress) {
   return Suite(options, progress).run();
 }
