@@ -31,6 +31,8 @@ struct PoolOptions {
   /// persistent memory.
   DomainKind domain = DomainKind::kAuto;
   EngineKind engine = EngineKind::kMnemosyne;
+  /// When home words are written back and logs emptied; Pool::set_truncation changes it later.
+  Truncation truncation = Truncation::kAuto;
   /// Count stores, flushes and fences (Pool::counts); costs some nanoseconds each.
   bool count = false;
   /// Emulate slower memory; on kAdr only. See perdure/domain/latency.h.
@@ -121,6 +123,9 @@ class Pool {
 
   /// Writes everything home and empties the logs. Never needed for durability.
   void checkpoint() { core_->engine().truncate(); }
+  /// Changes when home words are written back and logs emptied, from the next commit on.
+  /// Errors: throws Exception kPoisoned; kMisuse on a yardstick engine. Threads: any.
+  void set_truncation(Truncation truncation) { core_->engine().set_truncation(truncation); }
 
   DomainKind domain() const { return core_->region().domain(); }
   /// What an acknowledged transaction survives, in words.

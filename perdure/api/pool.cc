@@ -10,7 +10,7 @@ namespace perdure {
 
 /// Sync's group of waiting threads, shared by all copies of the domain. Outlives the engine.
 struct Pool::Storage {
-  SyncGroup<FileDevice> group;
+  SyncGroup<RegionDevice> group;
 };
 void Pool::StorageDelete::operator()(Storage* storage) const { delete storage; }
 
@@ -25,8 +25,12 @@ Result<void> check_options(const std::string& path, const PoolOptions& options) 
   if (options.latency && options.domain != DomainKind::kAdr)
     return Error{Code::kInvalid,
                  path + ": latency can be emulated on the adr domain only; open with domain adr"};
-  if (engine_name(options.engine) == "unknown" || domain_name(options.domain) == "unknown")
-    return Error{Code::kInvalid, path + ": no such engine or domain"};
+  if (engine_name(options.engine) == "unknown" || domain_name(options.domain) == "unknown" ||
+      truncation_name(options.truncation) == "unknown")
+    return Error{Code::kInvalid, path + ": no such engine, domain or truncation"};
+  if (options.truncation != Truncation::kAuto && options.engine != EngineKind::kMnemosyne)
+    return Error{Code::kInvalid,
+                 path + ": a yardstick engine keeps no logs; leave truncation at auto"};
   if (options.lock_bits < 1 || options.lock_bits > 30)
     return Error{Code::kInvalid, path + ": lock_bits is " + std::to_string(options.lock_bits) +
                                      ", must be from 1 to 30"};
@@ -82,18 +86,19 @@ Result<Pool> Pool::open(const std::string& path, const PoolOptions& options) {
   if (options.count) pool.counters_ = std::make_unique<DomainCounters>();
   const Region& opened = *region.value();
   const bool sync = opened.domain() == DomainKind::kSync;
-  if (sync) pool.storage_.reset(new Storage{{opened.file_device(), opened.base()}});
+  if (sync) pool.storage_.reset(new Storage{{RegionDevice(opened), opened.base()}});
   auto core = PoolCore::open(
       std::move(region).value(),
       [&](const EngineParts& parts) {
         if (sync)
           return stamp(options, parts, pool.counters_.get(),
-                       Sync<FileDevice>(pool.storage_->group));
+                       Sync<RegionDevice>(pool.storage_->group));
         return stamp_memory(options, parts, pool.counters_.get());
       },
       options.lock_bits);
   if (!core) return core.error();
   pool.core_ = std::move(core).value();
+  if (options.truncation != Truncation::kAuto) pool.set_truncation(options.truncation);
   return pool;
 }
 

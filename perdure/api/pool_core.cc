@@ -158,8 +158,13 @@ void PoolCore::commit(Context& context) {
   Tx& tx = context.tx;
   if (tx.doomed()) throw Conflict{};
   if (tx.has_updates()) tx.collect_heap_writes();
-  if (tx.writes().empty()) {
-    tx.make_visible(tx.snapshot());  // nothing to make durable: no flush, no fence
+  if (tx.writes().empty()) {  // nothing to make durable: no flush, no fence
+    std::uint64_t stamp = tx.snapshot();
+    if (tx.has_volatile_updates()) {
+      stamp = clock_.draw().stamp;
+      if (stamp != tx.snapshot() + 1 && !tx.validate()) throw Conflict{};
+    }
+    tx.make_visible(stamp);
     tx.finish();
   } else {
     engine_->commit(tx, context.slot);

@@ -42,4 +42,55 @@ inline void store_word(Word* word, Word value) {
   std::atomic_ref<Word>(*word).store(value, std::memory_order_release);
 }
 
+/// The same for `bytes` (at most 8) bytes anywhere, touching no other byte: in naturally aligned pieces.
+inline Word load_exact(const std::byte* from, std::size_t bytes) {
+  Word value = 0;
+  for (std::size_t done = 0; done < bytes;) {
+    const auto at = reinterpret_cast<std::uintptr_t>(from + done);
+    Word piece = 0;
+    std::size_t step = 1;
+    if (at % 8 == 0 && bytes - done == 8) {
+      return __atomic_load_n(reinterpret_cast<const Word*>(from), __ATOMIC_ACQUIRE);
+    } else if (at % 4 == 0 && bytes - done >= 4) {
+      piece = __atomic_load_n(reinterpret_cast<const std::uint32_t*>(at), __ATOMIC_ACQUIRE);
+      step = 4;
+    } else if (at % 2 == 0 && bytes - done >= 2) {
+      piece = __atomic_load_n(reinterpret_cast<const std::uint16_t*>(at), __ATOMIC_ACQUIRE);
+      step = 2;
+    } else {
+      piece = __atomic_load_n(reinterpret_cast<const std::uint8_t*>(at), __ATOMIC_ACQUIRE);
+    }
+    value |= piece << (8 * done);
+    done += step;
+  }
+  return value;
+}
+inline void store_exact(std::byte* to, Word value, std::size_t bytes) {
+  for (std::size_t done = 0; done < bytes;) {
+    const auto at = reinterpret_cast<std::uintptr_t>(to + done);
+    const Word piece = value >> (8 * done);
+    if (at % 8 == 0 && bytes - done == 8) {
+      __atomic_store_n(reinterpret_cast<Word*>(to), value, __ATOMIC_RELEASE);
+      return;
+    }
+    if (at % 4 == 0 && bytes - done >= 4) {
+      __atomic_store_n(reinterpret_cast<std::uint32_t*>(at), static_cast<std::uint32_t>(piece),
+                       __ATOMIC_RELEASE);
+      done += 4;
+    } else if (at % 2 == 0 && bytes - done >= 2) {
+      __atomic_store_n(reinterpret_cast<std::uint16_t*>(at), static_cast<std::uint16_t>(piece),
+                       __ATOMIC_RELEASE);
+      done += 2;
+    } else {
+      __atomic_store_n(reinterpret_cast<std::uint8_t*>(at), static_cast<std::uint8_t>(piece),
+                       __ATOMIC_RELEASE);
+      done += 1;
+    }
+  }
+}
+/// The mask of `bytes` bytes of a word from byte `skip` on.
+constexpr Word byte_mask(std::size_t skip, std::size_t bytes) {
+  return (bytes == kWordBytes ? ~Word{0} : (Word{1} << (8 * bytes)) - 1) << (8 * skip);
+}
+
 }  // namespace perdure

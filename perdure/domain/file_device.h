@@ -22,6 +22,8 @@ class FileDevice {
   bool write_durable(Offset offset, const void* data, std::size_t bytes);
   /// Waits until the device has everything written so far, sizes included.
   bool sync();
+  /// Whether both are the same opened file.
+  friend bool operator==(const FileDevice&, const FileDevice&) = default;
 
  private:
   int fd_;

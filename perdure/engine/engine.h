@@ -20,6 +20,27 @@ enum class EngineKind : std::uint8_t {
   kVolatile,   // yardstick: isolated only
 };
 
+/// When the home words of a commit become durable and its record leaves the log. Every choice is safe; they differ in
+/// who waits for what, and for how long.
+enum class Truncation : std::uint8_t {
+  kAuto,        // kNextCommit on memory, kWhenFull on files
+  kEachCommit,  // Mnemosyne's synchronous truncation: at the end of the commit itself; three fences
+  kNextCommit,  // home words under the fence of the thread's next commit; logs emptied together when one is full
+  kWhenFull,    // both when a log is full
+  kBackground,  // Mnemosyne's asynchronous truncation: by a thread of its own; commits wait only for a full log
+};
+
+constexpr std::string_view truncation_name(Truncation truncation) {
+  switch (truncation) {
+    case Truncation::kAuto: return "auto";
+    case Truncation::kEachCommit: return "each-commit";
+    case Truncation::kNextCommit: return "next-commit";
+    case Truncation::kWhenFull: return "when-full";
+    case Truncation::kBackground: return "background";
+  }
+  return "unknown";
+}
+
 constexpr std::string_view engine_name(EngineKind kind) {
   switch (kind) {
     case EngineKind::kMnemosyne: return "mnemosyne";
@@ -45,6 +66,10 @@ class Engine {
   virtual void publish(std::span<const MaskedWrite> writes, std::size_t slot) = 0;
   /// Writes all home words back and empties the logs. Errors: throws Exception kPoisoned.
   virtual void truncate() = 0;
+  /// From the next commit on; the logs are emptied first. Errors: throws Exception kPoisoned; kMisuse by an engine
+  /// without logs. Threads: any.
+  virtual void set_truncation(Truncation truncation) = 0;
+  virtual Truncation truncation() const = 0;
   virtual Result<void> grow(std::uint64_t segments, Word fresh) = 0;
   virtual bool poisoned() const = 0;
 

@@ -1,14 +1,14 @@
 // Redo: durable memory transactions by write-ahead redo logging.
-// Paper:      Mnemosyne (ASPLOS 2011) §5, with synchronous truncation.
-// Deviations: (1) "Truncates the entire log" at each commit is done by *retention*: the home words
-//             of a commit are forced by the thread's next commit, under the fence that its record
-//             needs anyway, and the log is emptied only when it is full, by one persisted stamp for
-//             all threads' logs. It saves the paper's two fences for home words and truncation.
-//             (Flushing at the end of the commit itself would be no cheaper to wait for: the next
-//             locked instruction, a lock or a stamp, waits for flushes under way like a fence.) (2)
-//             An aborted transaction writes nothing to the log: records are appended at commit. (3)
-//             On files (`kBulk`) home words are written when the log is emptied: forcing random
-//             pages at each commit would cost a second device write.
+// Paper:      Mnemosyne (ASPLOS 2011) §5. Its synchronous truncation is Truncation::kEachCommit, its asynchronous one
+//             kBackground.
+// Deviations: (1) The default on memory, kNextCommit, is *retention*: the home words of a commit are forced by the
+//             thread's next commit, under the fence that its record needs anyway, and the log is emptied only when it is
+//             full, by one persisted stamp for all threads' logs. It saves the paper's two fences for home words and
+//             truncation. (Flushing at the end of the commit itself would be no cheaper to wait for: the next locked
+//             instruction, a lock or a stamp, waits for flushes under way like a fence.)
+//             (2) An aborted transaction writes nothing to the log: records are appended at commit.
+//             (3) The default on files, kWhenFull, writes home words when the log is emptied: forcing random pages at
+//             each commit would cost a second device write.
 //
 // The commit of a transaction that wrote anything:
 //   1. make room       a full log is emptied first, while no stamp is held
@@ -16,12 +16,16 @@
 //   3. validate        reads still hold, or Conflict
 //   4. append, fence   cut before the fence ⇒ the record is torn, nothing happened
 //                      cut after it ⇒ recovery replays it: the durability point, the only wait
-//   5. store home      their write-back is left to the next commit (kForced) or to the truncation
+//   5. store home      their write-back is left to the next commit or to a truncation;
+//                      kEachCommit: flush them and fence; cut here ⇒ replayed; drop the record; cut here ⇒ either
 //   6. release locks   others see it only now, so nobody acts on what a cut could take back
 //   7. give back       freed space, when no truncation waits for this commit any more
 // From 2 to 6 nothing can fail but the storage (and memory at 4), and that poisons the pool.
 #pragma once
 
+#include <unistd.h>
+
+#include <condition_variable>
 #include <mutex>
 #include <thread>
 
@@ -30,12 +34,12 @@
 
 namespace perdure {
 
-enum class HomePolicy : std::uint8_t { kForced, kBulk };
-
-template <Domain D, HomePolicy kPolicy>
+template <Domain D>
 class Redo final : public Engine {
  public:
-  Redo(const EngineParts& parts, D domain) : parts_(parts), domain_(std::move(domain)) {}
+  Redo(const EngineParts& parts, D domain)
+      : parts_(parts), domain_(std::move(domain)), mode_(resolved(Truncation::kAuto)) {}
+  ~Redo() override { stop_consumer(); }
 
   Result<RecoveryReport> recover() override { return parts_.logs->recover(domain_); }
 
@@ -52,7 +56,7 @@ class Redo final : public Engine {
       const std::uint64_t stamp = window.stamp();
       if (stamp != tx.snapshot() + 1 && !tx.validate()) throw Conflict{};  // 3
       append(slot, stamp, record);                                         // 4
-      store_home(slot, tx.writes());                                       // 5
+      store_home(slot_index, tx.writes());                                 // 5
       tx.make_visible(stamp);                                              // 6
     }
     tx.finish();  // 7
@@ -69,7 +73,7 @@ class Redo final : public Engine {
     make_room(slot_index, record.size(), writes.size());
     const Window window(*this, slot);
     append(slot, window.stamp(), record);
-    store_home(slot, writes);
+    store_home(slot_index, writes);
   }
 
   void truncate() override {
@@ -77,6 +81,21 @@ class Redo final : public Engine {
     refuse_if_poisoned();
     empty_logs();
   }
+
+  void set_truncation(Truncation truncation) override {
+    const std::lock_guard one_at_a_time(mode_mutex_);
+    stop_consumer();
+    {
+      const std::lock_guard lock(truncation_);
+      refuse_if_poisoned();
+      const Gate gate(*this);
+      empty_closed_logs();
+      // Relaxed: commits read it after drawing a stamp, and none can before the gate opens again.
+      mode_.store(resolved(truncation), std::memory_order_relaxed);
+    }
+    if (mode() == Truncation::kBackground) start_consumer();
+  }
+  Truncation truncation() const override { return mode(); }
 
   Result<void> grow(std::uint64_t segments, Word fresh) override {
     auto grown = parts_.region->grow(domain_, segments, fresh);
@@ -157,7 +176,7 @@ class Redo final : public Engine {
       CommitClock& clock = *engine.parts_.clock;
       for (;;) {
         // Release, sequenced before the draw: a truncation that sees the draw sees the announcement.
-        slot.committing.store(true, std::memory_order_release);
+        slot_->phase.fetch_add(1, std::memory_order_release);
         const CommitClock::Draw draw = clock.draw();
         stamp_ = draw.stamp;
         if (!draw.gate_closed) return;
@@ -172,7 +191,7 @@ class Redo final : public Engine {
 
    private:
     // Release: a truncation that sees the commit gone also sees its log tail and home stores.
-    void leave() { slot_->committing.store(false, std::memory_order_release); }
+    void leave() { slot_->phase.fetch_add(1, std::memory_order_release); }
 
     LogSlot* slot_;
     std::uint64_t stamp_ = 0;
@@ -192,7 +211,7 @@ class Redo final : public Engine {
       // whose record is torn, and recovery could not take it back. The same wait makes the home
       // words of the last commit durable.
       if (slot.log.make_durable(domain_)) {
-        if constexpr (kPolicy == HomePolicy::kForced) slot.unfenced_from = start;
+        if (mode() == Truncation::kNextCommit) slot.unfenced_from = start;
         slot.unflushed_lines.clear();
         return;
       }
@@ -201,15 +220,28 @@ class Redo final : public Engine {
     fail();
   }
 
-  void store_home(LogSlot& slot, std::span<const MaskedWrite> writes) {
+  void store_home(std::size_t slot_index, std::span<const MaskedWrite> writes) {
+    LogSlot& slot = parts_.logs->slot(slot_index);
+    const Truncation when = mode();
+    const bool forced = when == Truncation::kNextCommit || when == Truncation::kEachCommit;
     for (const MaskedWrite& write : writes) {
       parts_.logs->apply(domain_, write);
-      if constexpr (kPolicy == HomePolicy::kForced) {
-        const Offset line = round_down(write.offset, kLineBytes);
-        if (slot.unflushed_lines.empty() || slot.unflushed_lines.back() != line)
-          slot.unflushed_lines.push_back(line);
-      }
+      const Offset line = round_down(write.offset, kLineBytes);
+      if (forced && (slot.unflushed_lines.empty() || slot.unflushed_lines.back() != line))
+        slot.unflushed_lines.push_back(line);
     }
+    if (when == Truncation::kEachCommit) force_home(slot_index);
+    if (when == Truncation::kBackground) wake_consumer();
+  }
+
+  /// Step 5 of a synchronous commit.
+  void force_home(std::size_t slot_index) {
+    LogSlot& slot = parts_.logs->slot(slot_index);
+    for (const Offset line : slot.unflushed_lines)
+      domain_.flush(parts_.region->at<std::byte>(line), kLineBytes, Site::kHome);
+    slot.unflushed_lines.clear();
+    // Orders: the home words before the head that drops their record.
+    if (!domain_.fence(Site::kTruncateHome) || !parts_.logs->drop(domain_, slot_index)) fail();
   }
 
   /// Room in the log for a record of `payload` words, and in memory for what a commit of `writes`
@@ -218,7 +250,7 @@ class Redo final : public Engine {
     LogSlot& slot = parts_.logs->slot(slot_index);
     const std::uint64_t words = TornbitLog::log_words(payload);
     slot.log.reserve_memory(words);
-    if constexpr (kPolicy == HomePolicy::kForced) slot.unflushed_lines.reserve(writes);
+    slot.unflushed_lines.reserve(writes);
     if (slot.ready && slot.log.free_words() >= words) return;
     const std::lock_guard lock(truncation_);
     refuse_if_poisoned();
@@ -230,11 +262,23 @@ class Redo final : public Engine {
       if (!parts_.logs->prepare(domain_, slot_index)) fail();
       slot.ready = true;
     }
-    if (slot.log.free_words() < words) empty_logs();
+    if (slot.log.free_words() >= words) return;
+    if (mode() == Truncation::kBackground) {
+      consume();  // the thread for it could not keep up: this one stalls, and does its work meanwhile
+    } else {
+      empty_logs();
+    }
   }
 
+  /// While it lives no commit is under way.
   struct Gate {
-    explicit Gate(CommitClock& of) : clock(&of) { clock->close_gate(); }
+    explicit Gate(Redo& engine) : clock(engine.parts_.clock) {
+      clock->close_gate();
+      LogArea& logs = *engine.parts_.logs;
+      for (std::size_t i = 0; i < logs.slot_count(); ++i) {
+        while (logs.slot(i).committing()) std::this_thread::yield();
+      }
+    }
     ~Gate() { clock->open_gate(); }
     Gate(const Gate&) = delete;
     Gate& operator=(const Gate&) = delete;
@@ -243,13 +287,80 @@ class Redo final : public Engine {
 
   /// Requires: truncation_ held, this thread not committing.
   void empty_logs() {
-    const Gate gate(*parts_.clock);
-    for (std::size_t i = 0; i < parts_.logs->slot_count(); ++i) {
-      while (parts_.logs->slot(i).committing.load(std::memory_order_acquire))
+    const Gate gate(*this);
+    empty_closed_logs();
+  }
+  /// Requires: a Gate.
+  void empty_closed_logs() {
+    const Site site = mode() == Truncation::kNextCommit ? Site::kHome : Site::kHomeBulk;
+    if (!parts_.logs->truncate(domain_, parts_.clock->now(), site)) fail();
+  }
+
+  // ---- asynchronous truncation ------------------------------------------------------------------
+
+  /// Drops what has been committed by now from the logs while commits go on.
+  /// Requires: truncation_ held, this thread not committing.
+  void consume() {
+    const std::uint64_t last_stamp = parts_.clock->now();
+    LogArea& logs = *parts_.logs;
+    // A commit with a stamp up to the last announced itself before it drew. Those under way now may be among them.
+    for (std::size_t i = 0; i < logs.slot_count(); ++i) {
+      const std::uint64_t phase = logs.slot(i).phase.load(std::memory_order_acquire);
+      while ((phase & 1) != 0 && logs.slot(i).phase.load(std::memory_order_acquire) == phase)
         std::this_thread::yield();
     }
-    const Site site = kPolicy == HomePolicy::kForced ? Site::kHome : Site::kHomeBulk;
-    if (!parts_.logs->truncate(domain_, parts_.clock->now(), site)) fail();
+    if (!logs.consume(domain_, last_stamp)) fail();
+  }
+
+  void start_consumer() {
+    stop_ = false;
+    consumer_pid_ = ::getpid();
+    consumer_ = std::thread([this] { run_consumer(); });
+  }
+  void stop_consumer() {
+    if (!consumer_.joinable()) return;
+    if (::getpid() != consumer_pid_) return consumer_.detach();  // forked: the thread is not there
+    {
+      const std::lock_guard lock(wake_mutex_);
+      stop_ = true;
+    }
+    wake_.notify_one();
+    consumer_.join();
+  }
+  void run_consumer() {
+    std::uint64_t done = 0;
+    std::unique_lock lock(wake_mutex_);
+    while (!stop_) {
+      if (parts_.clock->now() == done) {
+        asleep_.store(true, std::memory_order_seq_cst);
+        // The time limit is for a commit that looked at `asleep_` just before: nobody waits for it, unless the log is
+        // full, and then the waiting thread helps itself.
+        wake_.wait_for(lock, std::chrono::milliseconds(10));
+        asleep_.store(false, std::memory_order_relaxed);
+        if (parts_.clock->now() == done) continue;
+      }
+      lock.unlock();
+      done = parts_.clock->now();
+      try {
+        const std::lock_guard truncation(truncation_);
+        consume();
+      } catch (const std::exception&) {
+        // Out of memory or a storage that failed: the engine is poisoned, and the next commit says so.
+        poisoned_.store(true, std::memory_order_release);
+      }
+      lock.lock();
+      if (poisoned()) return;
+    }
+  }
+  void wake_consumer() {
+    if (asleep_.load(std::memory_order_relaxed)) wake_.notify_one();
+  }
+
+  Truncation mode() const { return mode_.load(std::memory_order_relaxed); }
+  Truncation resolved(Truncation truncation) const {
+    if (truncation != Truncation::kAuto) return truncation;
+    return parts_.region->domain() == DomainKind::kSync ? Truncation::kWhenFull
+                                                        : Truncation::kNextCommit;
   }
 
   void refuse_if_poisoned() {
@@ -266,8 +377,16 @@ class Redo final : public Engine {
 
   EngineParts parts_;
   [[no_unique_address]] D domain_;
+  std::atomic<Truncation> mode_;
   std::mutex truncation_;
   std::atomic<bool> poisoned_{false};
+  std::mutex mode_mutex_;
+  std::thread consumer_;
+  int consumer_pid_ = 0;
+  std::mutex wake_mutex_;
+  std::condition_variable wake_;
+  std::atomic<bool> asleep_{false};
+  bool stop_ = false;  // under wake_mutex_
 };
 
 /// The yardsticks: no log. With `kFlush` home words are flushed and fenced once, at the end (a cut
@@ -292,6 +411,10 @@ class Unlogged final : public Engine {
     if (kFlush) (void)domain_.fence(Site::kLogCommit);  // a yardstick: it promises nothing
   }
   void truncate() override {}
+  void set_truncation(Truncation) override {
+    throw Exception(Code::kMisuse, "this engine keeps no logs that could be truncated");
+  }
+  Truncation truncation() const override { return Truncation::kAuto; }
   Result<void> grow(std::uint64_t segments, Word fresh) override {
     return parts_.region->grow(domain_, segments, fresh);
   }
@@ -315,9 +438,7 @@ template <Domain D>
 std::unique_ptr<Engine> make_engine(EngineKind kind, const EngineParts& parts, D domain) {
   switch (kind) {
     case EngineKind::kMnemosyne:
-      if (parts.region->domain() == DomainKind::kSync)
-        return std::make_unique<Redo<D, HomePolicy::kBulk>>(parts, std::move(domain));
-      return std::make_unique<Redo<D, HomePolicy::kForced>>(parts, std::move(domain));
+      return std::make_unique<Redo<D>>(parts, std::move(domain));
     case EngineKind::kNonatomic:
       return std::make_unique<Unlogged<D, true>>(parts, std::move(domain));
     case EngineKind::kVolatile:

@@ -12,6 +12,7 @@ void Tx::begin(bool read_only, bool tracked) {
   tracked_ = tracked;
   doomed_ = false;
   snapshot_ = world_->clock->now();
+  if (announcing_) announced_.store(snapshot_, std::memory_order_release);
 }
 
 /// Moves the snapshot to now if nothing that was read has changed; ends the attempt otherwise.
@@ -20,6 +21,7 @@ void Tx::extend() {
   const std::uint64_t now = world_->clock->now();
   if (!validate()) conflict();
   snapshot_ = now;
+  if (announcing_) announced_.store(now, std::memory_order_release);
 }
 
 bool Tx::validate() const {
@@ -58,6 +60,33 @@ void Tx::write(void* to, const void* from, std::size_t bytes) {
     Word word = here < kWordBytes ? owned_word(at) : 0;
     std::memcpy(reinterpret_cast<char*>(&word) + skip, in, here);
     writes_.put(at, word);
+    in += here;
+    offset += here;
+    bytes -= here;
+  }
+}
+
+void Tx::read_exact(void* to, const void* from, std::size_t bytes) {
+  auto* out = static_cast<char*>(to);
+  Offset offset = offset_of(from);
+  while (bytes > 0) {
+    const std::size_t here = std::min(bytes, kWordBytes - offset % kWordBytes);
+    const Word piece = load_piece(offset, here);
+    std::memcpy(out, &piece, here);
+    out += here;
+    offset += here;
+    bytes -= here;
+  }
+}
+
+void Tx::write_exact(void* to, const void* from, std::size_t bytes) {
+  const auto* in = static_cast<const char*>(from);
+  Offset offset = offset_of(to);
+  while (bytes > 0) {
+    const std::size_t here = std::min(bytes, kWordBytes - offset % kWordBytes);
+    Word piece = 0;
+    std::memcpy(&piece, in, here);
+    store_piece(offset, piece, here);
     in += here;
     offset += here;
     bytes -= here;
@@ -139,7 +168,22 @@ void Tx::collect_heap_writes() {
   }
 }
 
+void Tx::store_volatile() noexcept {
+  for (const MaskedWrite& write : volatile_writes_.writes()) {
+    auto* word = reinterpret_cast<std::byte*>(home(write.offset));
+    for (std::size_t at = 0; at < kWordBytes;) {
+      std::size_t end = at;
+      while (end < kWordBytes && (write.mask & byte_mask(end, 1)) != 0) ++end;
+      if (end > at) store_exact(word + at, write.value >> (8 * at), end - at);
+      at = end + 1;
+    }
+  }
+  volatile_writes_.clear();
+}
+
 void Tx::make_visible(std::uint64_t stamp) noexcept {
+  if (!volatile_writes_.empty()) store_volatile();
+  last_stamp_ = stamp;
   // Release: whoever sees the new version sees the home stores made under the lock.
   for (const Lock& lock : locks_)
     lock.orec->store(LockTable::unlocked(stamp), std::memory_order_release);
@@ -149,10 +193,16 @@ void Tx::make_visible(std::uint64_t stamp) noexcept {
 void Tx::finish() noexcept {
   for (const Offset object : freed_) world_->heap->release(object);
   reads_.clear();
+  end();
+}
+
+void Tx::end() noexcept {
   writes_.clear();
+  volatile_writes_.clear();
   allocated_.clear();
   freed_.clear();
   active_ = false;
+  if (announcing_) announced_.store(~std::uint64_t{0}, std::memory_order_release);
 }
 
 void Tx::roll_back() noexcept {
@@ -160,10 +210,7 @@ void Tx::roll_back() noexcept {
   for (const Offset object : allocated_) world_->heap->cancel(object);
   locks_.clear();
   reads_.clear();
-  writes_.clear();
-  allocated_.clear();
-  freed_.clear();
-  active_ = false;
+  end();
 }
 
 }  // namespace perdure

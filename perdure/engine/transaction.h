@@ -23,6 +23,9 @@ struct TxWorld {
   LockTable* locks;
   CommitClock* clock;
   Heap* heap;
+  /// Addresses from base on that are persistent. Where that is all of them (an ordinary pool) a store elsewhere is
+  /// refused; in a persistent address space what lies outside is volatile: isolated, but not logged.
+  std::uint64_t range_bytes = ~std::uint64_t{0};
 };
 
 /// One thread's transaction, reused from one to the next.
@@ -75,6 +78,26 @@ class alignas(kLineBytes) Tx {
     return bytes;
   }
 
+  // ---- the face of compiled transactions: any address, byte by byte ------------------------------
+  /// As read() and write(), but exactly these bytes are touched: what lies beside them in the same word may be written
+  /// outside transactions at the same time, as C and C++ allow.
+  void read_exact(void* to, const void* from, std::size_t bytes);
+  void write_exact(void* to, const void* from, std::size_t bytes);
+  /// At most 8 bytes inside one aligned word.
+  Word load_piece(Offset offset, std::size_t bytes);
+  void store_piece(Offset offset, Word value, std::size_t bytes);
+  /// Lets others wait until nothing older than a stamp is running (PoolCore::quiesce). Call before begin().
+  void announce() {
+    announcing_ = true;
+    announced_.store(0, std::memory_order_relaxed);
+    // Orders: the announcement before the snapshot is drawn. Without it a committer could miss this transaction, which
+    //         still reads what the committer then takes for its own.
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+  }
+  /// The snapshot of a running transaction that announced itself; else the largest number.
+  std::uint64_t announced() const { return announced_.load(std::memory_order_acquire); }
+  std::uint64_t last_stamp() const { return last_stamp_; }
+
   // ---- the face that engines and the pool see ---------------------------------------------------
   bool active() const { return active_; }
   /// `read_only`: stores are refused. `tracked`: reads are remembered, so that the snapshot may
@@ -82,6 +105,7 @@ class alignas(kLineBytes) Tx {
   void begin(bool read_only, bool tracked);
   bool read_only() const { return read_only_; }
   bool has_updates() const { return !writes_.empty() || !allocated_.empty() || !freed_.empty(); }
+  bool has_volatile_updates() const { return !volatile_writes_.empty(); }
   /// Adds the heap's writes; after it `writes()` is all that the commit makes durable.
   void collect_heap_writes();
   std::vector<MaskedWrite>& writes() { return writes_.writes(); }
@@ -122,19 +146,30 @@ class alignas(kLineBytes) Tx {
     doomed_ = true;
     throw Conflict{};
   }
+  WriteSet& set_of(Offset at) { return at < world_->range_bytes ? writes_ : volatile_writes_; }
   /// The word at an aligned offset whose orec this transaction owns.
   Word owned_word(Offset at) {
-    const MaskedWrite* mine = writes_.find(at);
-    return mine != nullptr ? mine->value : load_word(home(at));
+    const MaskedWrite* mine = set_of(at).find(at);
+    if (mine == nullptr) return load_word(home(at));
+    if (mine->mask == kWholeWord) return mine->value;
+    return (load_word(home(at)) & ~mine->mask) | (mine->value & mine->mask);
   }
-  Word load_at(Offset at);
+  /// What `take(owned)` returns, as it was at one moment of the snapshot. `owned`: this transaction has the orec.
+  template <class Take>
+  Word validated(Offset at, Take take);
+  Word load_at(Offset at) {
+    return validated(at, [&](bool owned) { return owned ? owned_word(at) : load_word(home(at)); });
+  }
   void lock(Offset at);
-  /// Where a transaction may store: the heap, and (for the pool itself) the root table.
+  /// Where a transaction may store: the heap, the parts, volatile memory, and (for the pool itself) the root table.
   bool storable(Offset at) const {
     const Superblock& super = world_->region->superblock();
     return inside(at, kWordBytes, super.heap_offset, world_->region->grown_bytes()) ||
+           at >= world_->range_bytes || world_->region->in_part(at, kWordBytes) ||
            inside(at, kWordBytes, super.root_offset, super.head_offset);
   }
+  void store_volatile() noexcept;
+  void end() noexcept;
   /// The heap's answer about an object, unless the question came from a state that another commit
   /// has overtaken.
   template <class Question>
@@ -159,22 +194,27 @@ class alignas(kLineBytes) Tx {
   std::vector<Read> reads_;
   std::vector<Lock> locks_;
   WriteSet writes_;
+  WriteSet volatile_writes_;
+  bool announcing_ = false;
+  std::uint64_t last_stamp_ = 0;
+  std::atomic<std::uint64_t> announced_{~std::uint64_t{0}};
   OffsetSet allocated_;
   OffsetSet freed_;
   Heap::Cache heap_cache_;
 };
 
-inline Word Tx::load_at(Offset at) {
+template <class Take>
+inline Word Tx::validated(Offset at, Take take) {
   LockTable::Orec& orec = world_->locks->of(at);
   for (;;) {
     // Acquire, then the word (acquire), then the orec again: an unchanged, unlocked orec brackets
     // the read.
     const std::uint64_t before = orec.load(std::memory_order_acquire);
     if (LockTable::locked(before)) [[unlikely]] {
-      if (before == me()) return owned_word(at);
+      if (before == me()) return take(true);
       conflict();
     }
-    const Word value = load_word(home(at));
+    const Word value = take(false);
     if (orec.load(std::memory_order_relaxed) != before) [[unlikely]]
       continue;
     if (LockTable::version(before) > snapshot_) [[unlikely]] {
@@ -216,6 +256,25 @@ inline void Tx::lock(Offset at) {
       return;
     locks_.pop_back();
   }
+}
+
+inline Word Tx::load_piece(Offset offset, std::size_t bytes) {
+  const Offset at = round_down(offset, kWordBytes);
+  return validated(at, [&](bool owned) {
+    const Word here = load_exact(world_->base + offset, bytes);
+    const MaskedWrite* mine = owned ? set_of(at).find(at) : nullptr;
+    if (mine == nullptr) return here;
+    const std::size_t shift = 8 * (offset - at);
+    const Word mask = (mine->mask >> shift) & byte_mask(0, bytes);
+    return (here & ~mask) | ((mine->value >> shift) & mask);
+  });
+}
+
+inline void Tx::store_piece(Offset offset, Word value, std::size_t bytes) {
+  const Offset at = round_down(offset, kWordBytes);
+  const std::size_t skip = offset - at;
+  lock(at);
+  set_of(at).put(at, value << (8 * skip), byte_mask(skip, bytes));
 }
 
 static_assert(Transaction<Tx>);

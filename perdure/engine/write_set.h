@@ -31,13 +31,14 @@ class WriteSet {
     }
   }
 
-  void put(Offset offset, Word value) {
+  void put(Offset offset, Word value, Word mask = kWholeWord) {
     if (MaskedWrite* old = find(offset)) {
-      old->value = value;
+      old->value = (old->value & ~mask) | (value & mask);
+      old->mask |= mask;
       return;
     }
     filter_ |= filter_bit(offset);
-    writes_.push_back({offset, value, kWholeWord});
+    writes_.push_back({offset, value, mask});
     if (writes_.size() > kLinear) add_to_index();
   }
 

@@ -26,7 +26,8 @@ struct LogSlot {
       0;  // records from here on may have home words that are not durable yet
   std::vector<Offset>
       unflushed_lines;  // those home words' lines, when the engine keeps count of them
-  std::atomic<bool> committing{false};  // between drawing a stamp and having stored home
+  std::atomic<std::uint64_t> phase{0};  // odd between drawing a stamp and having stored home
+  bool committing() const { return (phase.load(std::memory_order_acquire) & 1) != 0; }
   bool ready = false;             // since the pool was opened: prepared, with space behind its ring
   char padding[kLineBytes] = {};  // slots are written by different threads
 };
@@ -210,31 +211,9 @@ class LogArea {
     lines_.clear();
     for (auto& slot : slots_) {
       if (slot->log.head() == slot->log.tail()) continue;
-      TornbitLog::Reader reader(slot->log.ring(), slot->unfenced_from, slot->log.tail());
-      std::uint64_t stamp = 0;
-      while (record::read(reader, stamp, entries_) == record::Found::kRecord) {
-        record::for_each(
-            entries_,
-            [&](const MaskedWrite& write) {
-              const Offset line = round_down(write.offset, kLineBytes);
-              if (lines_.empty() || lines_.back() != line) lines_.push_back(line);
-              return true;
-            },
-            [&](Offset offset, Word count, Word) {
-              return record::for_each(
-                  {region_->word(offset), count},
-                  [&](const MaskedWrite& write) {
-                    lines_.push_back(round_down(write.offset, kLineBytes));
-                    return true;
-                  },
-                  [](Offset, Word, Word) { return false; });
-            });
-      }
+      note_lines(slot->log, slot->unfenced_from, last_stamp);
     }
-    std::sort(lines_.begin(), lines_.end());
-    lines_.erase(std::unique(lines_.begin(), lines_.end()), lines_.end());
-    for (const Offset line : lines_)
-      domain.flush(region_->at<std::byte>(line), kLineBytes, home_site);
+    flush_lines(domain, home_site);
     // Orders: all home words before the stamp that retires their records.
     bool durable = domain.fence(Site::kTruncateHome);
     durable = durable && retire(domain, last_stamp);
@@ -251,6 +230,44 @@ class LogArea {
     return domain.fence(Site::kHeadFence);
   }
 
+  /// Empties the logs as far as `last_stamp` while commits go on: the consumer of the paper's asynchronous truncation.
+  /// Requires: every record up to `last_stamp` has been applied; one consumer at a time. The order is that of truncate();
+  /// a producer learns of the room only when the head behind which it lies is durable.
+  template <Domain D>
+  [[nodiscard]] bool consume(D& domain, std::uint64_t last_stamp) {
+    lines_.clear();
+    consumed_.clear();
+    for (std::size_t i = 0; i < slots_.size(); ++i) {
+      const TornbitLog& log = slots_[i]->log;
+      if (log.head() == log.tail()) continue;
+      const std::uint64_t end = note_lines(log, log.head(), last_stamp);
+      if (end != log.head()) consumed_.emplace_back(i, end);
+    }
+    if (consumed_.empty()) return true;
+    flush_lines(domain, Site::kHomeBulk);
+    // Orders: all home words before the stamp that retires their records.
+    if (!domain.fence(Site::kTruncateHome) || !retire(domain, last_stamp)) return false;
+    for (const auto& [index, end] : consumed_) slots_[index]->log.persist_head_at(domain, end);
+    // Orders: the heads before the words behind them are written again, as in truncate().
+    if (!domain.fence(Site::kHeadFence)) return false;
+    for (const auto& [index, end] : consumed_) slots_[index]->log.truncate_to(end);
+    return true;
+  }
+
+  /// Empties one log whose last record the calling thread has just applied and made durable at home.
+  /// Durable: on return. False: the storage failed.
+  template <Domain D>
+  [[nodiscard]] bool drop(D& domain, std::size_t index) {
+    LogSlot& slot = *slots_[index];
+    const std::uint64_t end = slot.log.tail();
+    slot.log.persist_head_at(domain, end);
+    // Orders: the head before the words behind it are written again, as in truncate().
+    if (!domain.fence(Site::kHeadFence)) return false;
+    slot.log.truncate_to(end);
+    slot.unfenced_from = end;
+    return true;
+  }
+
   /// One recorded write, applied.
   template <Domain D>
   void apply(D& domain, const MaskedWrite& write) const {
@@ -262,6 +279,34 @@ class LogArea {
   }
 
  private:
+  /// Adds the lines that the records of `log` from `from` on touch, as far as `last_stamp`; returns where those end.
+  std::uint64_t note_lines(const TornbitLog& log, std::uint64_t from, std::uint64_t last_stamp) {
+    TornbitLog::Reader reader(log.ring(), from, log.tail());
+    std::uint64_t end = from;
+    std::uint64_t stamp = 0;
+    const auto note = [&](const MaskedWrite& write) {
+      const Offset line = round_down(write.offset, kLineBytes);
+      if (lines_.empty() || lines_.back() != line) lines_.push_back(line);
+      return true;
+    };
+    while (record::read(reader, stamp, entries_) == record::Found::kRecord && stamp <= last_stamp) {
+      end = reader.position();
+      record::for_each(entries_, note, [&](Offset offset, Word count, Word) {
+        return record::for_each({region_->word(offset), count}, note,
+                                [](Offset, Word, Word) { return false; });
+      });
+    }
+    return end;
+  }
+
+  /// Starts the write-back of the lines noted, each once.
+  template <Domain D>
+  void flush_lines(D& domain, Site site) {
+    std::sort(lines_.begin(), lines_.end());
+    lines_.erase(std::unique(lines_.begin(), lines_.end()), lines_.end());
+    for (const Offset line : lines_) domain.flush(region_->at<std::byte>(line), kLineBytes, site);
+  }
+
   /// At a million commits a second it is reached in four years; a file that claims more would have
   /// the next stamps overflow their 48 bits.
   static constexpr std::uint64_t kMaxStamp = std::uint64_t{1} << 47;
@@ -300,7 +345,8 @@ class LogArea {
            (inside(offset, kWordBytes, super.root_offset, super.head_offset) ||
             inside(offset, kWordBytes, super.segment_table_offset,
                    super.segment_table_offset + region_->segments() * kWordBytes) ||
-            inside(offset, kWordBytes, super.heap_offset, region_->grown_bytes()));
+            inside(offset, kWordBytes, super.heap_offset, region_->grown_bytes()) ||
+            region_->in_part(offset, kWordBytes));
   }
   bool targets_valid(const Record& record) const {
     return record::for_each(
@@ -345,6 +391,7 @@ class LogArea {
   std::vector<bool> dirty_;    // logs that hold anything, as collect() found them
   std::vector<Offset> lines_;  // reused by truncate()
   std::vector<Word> entries_;  // reused by truncate()
+  std::vector<std::pair<std::size_t, std::uint64_t>> consumed_;  // reused by consume(): slot, new head
 };
 
 }  // namespace perdure

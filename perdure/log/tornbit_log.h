@@ -40,14 +40,17 @@ class TornbitLog {
   std::uint64_t capacity_words() const { return ring_.count; }
   std::uint64_t free_words() const { return ring_.count - (tail_ - head()); }
   const Ring& ring() const { return ring_; }
-  // The head is atomic, because the producer asks for room while a consumer makes it. Relaxed is
-  // enough: what the consumer did before is handed over by the caller's own synchronisation (in
-  // engines, the commit clock's gate).
+  // Head and tail are atomic: a Lamport buffer, whose consumer reads what lies before the tail while the producer goes
+  // on, and whose producer reuses what lies before the head while the consumer goes on. Acquire and release hand the
+  // words between them over.
   std::uint64_t head() const {
     return std::atomic_ref<std::uint64_t>(const_cast<std::uint64_t&>(head_))
-        .load(std::memory_order_relaxed);
+        .load(std::memory_order_acquire);
   }
-  std::uint64_t tail() const { return tail_; }
+  std::uint64_t tail() const {
+    return std::atomic_ref<std::uint64_t>(const_cast<std::uint64_t&>(tail_))
+        .load(std::memory_order_acquire);
+  }
 
   /// Appends `payload` as one unit.
   /// Requires: log_words(payload.size()) <= free_words().
@@ -62,7 +65,7 @@ class TornbitLog {
     // What lies beyond the end of the ring belongs to the next lap.
     for (std::uint64_t i = ring_.until_end(tail_); i < words; ++i) packed[i] ^= kTornBit;
     ring_.write(domain, tail_, {packed, words}, Site::kLogRecord);
-    tail_ += words;
+    std::atomic_ref<std::uint64_t>(tail_).store(tail_ + words, std::memory_order_release);
   }
 
   /// Memory for an append of `words` log words, which then needs none.
@@ -76,11 +79,20 @@ class TornbitLog {
   }
 
   /// Drops everything up to the tail in memory; persist_head() makes that survive.
-  void truncate() { std::atomic_ref<std::uint64_t>(head_).store(tail_, std::memory_order_relaxed); }
+  void truncate() { truncate_to(tail_); }
+  /// The same up to `position`, the end of a record.
+  void truncate_to(std::uint64_t position) {
+    std::atomic_ref<std::uint64_t>(head_).store(position, std::memory_order_release);
+  }
   /// Durable: after the caller's fence (Site::kHeadFence), which must come before the next append.
   template <Domain D>
   void persist_head(D& domain) {
-    domain.store(ring_.head_word, seal(head_, kHeadSalt));
+    persist_head_at(domain, head_);
+  }
+  /// The same ahead of truncate_to(position), so that the producer gets the room only when the head is durable.
+  template <Domain D>
+  void persist_head_at(D& domain, std::uint64_t position) {
+    domain.store(ring_.head_word, seal(position, kHeadSalt));
     domain.flush(ring_.head_word, kWordBytes, Site::kHead);
   }
 

@@ -21,9 +21,10 @@ namespace perdure {
 
 inline constexpr std::array<char, 8> kMagic = {'P', 'E', 'R', 'D', 'U', 'R', 'E', '\n'};
 inline constexpr std::uint32_t kFormatVersion = 1;
-// Features that a reader must know to read (incompatible) or to write (read-only compatible). None
-// exist yet.
-inline constexpr std::uint64_t kKnownIncompatible = 0;
+// Features that a reader must know to read (incompatible) or to write (read-only compatible).
+/// The file is the heap of a persistent address space: its log records name bytes of other files, too.
+inline constexpr std::uint64_t kFeatureAddressSpace = 1;
+inline constexpr std::uint64_t kKnownIncompatible = kFeatureAddressSpace;
 inline constexpr std::uint64_t kKnownReadOnlyCompatible = 0;
 
 inline constexpr std::size_t kBlockBytes = 8192;  // a heap superblock; extents are runs of blocks

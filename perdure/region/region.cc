@@ -237,8 +237,9 @@ class FileBacking final : public Backing {
   bool writable_;
 };
 
-Superblock make_superblock(const Geometry& geometry) {
+Superblock make_superblock(const Geometry& geometry, std::uint64_t incompatible) {
   Superblock super{};
+  super.incompatible = incompatible;
   super.magic = kMagic;
   super.version = kFormatVersion;
   super.superblock_bytes = sizeof(Superblock);
@@ -275,7 +276,7 @@ bool put_format(const Superblock& super, std::uint64_t segments, Word fresh_segm
 
 Result<void> Region::create_file(const std::string& path, const CreateOptions& options) {
   if (auto valid = check_geometry(options.geometry, path); !valid) return valid;
-  const Superblock super = make_superblock(options.geometry);
+  const Superblock super = make_superblock(options.geometry, options.incompatible);
   // Divided, not multiplied: the count may be anything.
   if (options.initial_segments >
       (super.geometry.capacity_bytes - super.heap_offset) / super.geometry.segment_bytes)
@@ -335,7 +336,7 @@ Result<void> Region::create_file(const std::string& path, const CreateOptions& o
 Result<void> Region::format_memory(std::byte* base, std::uint64_t bytes,
                                    const CreateOptions& options) {
   if (auto valid = check_geometry(options.geometry, "memory"); !valid) return valid;
-  const Superblock super = make_superblock(options.geometry);
+  const Superblock super = make_superblock(options.geometry, options.incompatible);
   if (super.heap_offset > bytes ||
       options.initial_segments > (bytes - super.heap_offset) / super.geometry.segment_bytes)
     return Error{Code::kInvalid,
@@ -349,7 +350,7 @@ Result<void> Region::format_memory(std::byte* base, std::uint64_t bytes,
 }
 
 Result<std::unique_ptr<Region>> Region::open_file(const std::string& path, DomainKind kind,
-                                                  Access access) {
+                                                  Access access, const OpenOptions& options) {
   const bool inspect = access == Access::kInspect;
   Descriptor file(
       ::open(path.c_str(), (inspect ? O_RDONLY : O_RDWR) | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
@@ -379,6 +380,11 @@ Result<std::unique_ptr<Region>> Region::open_file(const std::string& path, Domai
                  path + ": not a Perdure pool (" + std::to_string(file_bytes) + " bytes)"};
   }
   if (auto valid = check_superblock(super, path); !valid) return valid.error();
+  if (super.incompatible != options.features)
+    return Error{Code::kInvalid,
+                 path + (options.features == 0
+                             ? ": is the heap of a persistent address space; name its directory"
+                             : ": is an ordinary pool, no address space; use another directory")};
   if (file_bytes < super.heap_offset)
     return Error{Code::kTruncated, path + ": " + std::to_string(file_bytes) +
                                        " bytes, but logs and tables alone take " +
@@ -400,6 +406,9 @@ Result<std::unique_ptr<Region>> Region::open_file(const std::string& path, Domai
     flags = MAP_NORESERVE | MAP_SHARED_VALIDATE | MAP_SYNC;
   }
   const auto map = [&](int with) {
+    if (options.base != nullptr)
+      return ::mmap(options.base, super.geometry.capacity_bytes, PROT_READ | PROT_WRITE,
+                    with | MAP_FIXED, file.get(), 0);
     void* wanted = reinterpret_cast<void*>(super.preferred_base);
     void* got = ::mmap(wanted, super.geometry.capacity_bytes, PROT_READ | PROT_WRITE,
                        with | MAP_FIXED_NOREPLACE, file.get(), 0);
@@ -461,6 +470,7 @@ Result<std::unique_ptr<Region>> Region::open_memory(std::byte* base, std::uint64
 
 Result<void> Region::adopt(const Superblock& super, std::uint64_t file_bytes) {
   super_ = super;
+  publish_parts({});
   const auto grown = unseal(load_word(&state()->grown_bytes.word), kSaltGrown);
   if (!grown)
     return Error{Code::kCorrupt,
@@ -475,6 +485,79 @@ Result<void> Region::adopt(const Superblock& super, std::uint64_t file_bytes) {
                                        "; restore it from a backup"};
   grown_bytes_.store(*grown, std::memory_order_release);
   return {};
+}
+
+void Region::publish_parts(std::vector<Part> parts) {
+  std::sort(parts.begin(), parts.end(),
+            [](const Part& a, const Part& b) { return a.begin < b.begin; });
+  all_parts_.push_back(std::make_unique<const std::vector<Part>>(std::move(parts)));
+  parts_.store(all_parts_.back().get(), std::memory_order_release);
+}
+
+void Region::attach(const Part& part) {
+  const std::lock_guard lock(parts_mutex_);
+  std::vector<Part> parts = this->parts();
+  parts.push_back(part);
+  publish_parts(std::move(parts));
+}
+
+void Region::detach(Offset begin, Offset end) {
+  const std::lock_guard lock(parts_mutex_);
+  std::vector<Part> kept;
+  for (const Part& part : parts()) {
+    if (part.begin < begin) {
+      kept.push_back(part);
+      kept.back().end = std::min(part.end, begin);
+    }
+    if (part.end > end) {
+      kept.push_back(part);
+      const Offset from = std::max(part.begin, end);
+      kept.back().device_begin += from - part.begin;
+      kept.back().begin = from;
+    }
+  }
+  publish_parts(std::move(kept));
+}
+
+template <class Put>
+bool RegionDevice::for_each_piece(Offset offset, const void* data, std::size_t bytes, Put put) {
+  const auto* from = static_cast<const std::byte*>(data);
+  const auto piece_in = [&](const Region::Part& part) {
+    const Offset begin = std::max(offset, part.begin);
+    const Offset end = std::min(offset + bytes, part.end);
+    return begin >= end || put(part.device, part.device_begin + (begin - part.begin),
+                               from + (begin - offset), end - begin);
+  };
+  if (!piece_in(region_->own_file())) return false;
+  for (const Region::Part& part : region_->parts()) {
+    if (!piece_in(part)) return false;
+  }
+  return true;
+}
+
+bool RegionDevice::write(Offset offset, const void* data, std::size_t bytes) {
+  return for_each_piece(
+      offset, data, bytes,
+      [&](FileDevice device, Offset at, const void* piece, std::size_t piece_bytes) {
+        if (std::find(written_.begin(), written_.end(), device) == written_.end())
+          written_.push_back(device);
+        return device.write(at, piece, piece_bytes);
+      });
+}
+
+bool RegionDevice::write_durable(Offset offset, const void* data, std::size_t bytes) {
+  return for_each_piece(
+      offset, data, bytes,
+      [](FileDevice device, Offset at, const void* piece, std::size_t piece_bytes) {
+        return device.write_durable(at, piece, piece_bytes);
+      });
+}
+
+bool RegionDevice::sync() {
+  bool durable = true;
+  for (FileDevice& device : written_) durable = device.sync() && durable;
+  written_.clear();
+  return durable;
 }
 
 Error Region::no_space(std::uint64_t count) const {

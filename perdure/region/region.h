@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "perdure/base/words.h"
 #include "perdure/domain/domain.h"
@@ -34,7 +35,19 @@ class Region {
   struct CreateOptions {
     Geometry geometry;
     std::uint64_t initial_segments = 1;
-    unsigned mode = 0600;  // permission bits, before the umask
+    unsigned mode = 0600;            // permission bits, before the umask
+    std::uint64_t incompatible = 0;  // feature bits of the superblock
+  };
+  struct OpenOptions {
+    std::byte* base = nullptr;   // where to map it, over the caller's reservation; null: anywhere
+    std::uint64_t features = 0;  // incompatible feature bits that the file must have, and no others
+  };
+  /// Bytes of another file, mapped into the region's range beyond its capacity, that records may name.
+  struct Part {
+    Offset begin;
+    Offset end;
+    FileDevice device{-1, -1};  // for Sync domains
+    Offset device_begin = 0;    // where `begin` is in that file
   };
   enum class Access : std::uint8_t {
     kReadWrite,
@@ -49,7 +62,11 @@ class Region {
   /// Errors: kNotFound, kBusy (with the holder's pid), kForeign, kVersion, kTruncated, kCorrupt,
   ///         kIo.
   static Result<std::unique_ptr<Region>> open_file(const std::string& path, DomainKind kind,
-                                                   Access access);
+                                                   Access access, const OpenOptions& options);
+  static Result<std::unique_ptr<Region>> open_file(const std::string& path, DomainKind kind,
+                                                   Access access) {
+    return open_file(path, kind, access, {});
+  }
 
   /// A region over memory that the caller keeps (the crash explorer's images). `file_bytes` is what
   /// a file of this image would measure. Same validation as open_file.
@@ -89,8 +106,25 @@ class Region {
     return word(super_.segment_table_offset + index * kWordBytes);
   }
   Backing& backing() const { return *backing_; }
-  /// For Sync domains. Requires: opened from a file.
-  FileDevice file_device() const { return {fd_, direct_fd_}; }
+
+  // ---- parts ------------------------------------------------------------------------------------
+  /// Requires: [begin, end) is mapped, whole pages, beyond the capacity, and overlaps no other part.
+  void attach(const Part& part);
+  /// Forgets the parts, or pieces of parts, inside [begin, end). Requires: no record names them.
+  void detach(Offset begin, Offset end);
+  /// Whether transactions and records may write [offset, offset + bytes) of a part.
+  bool in_part(Offset offset, std::uint64_t bytes) const {
+    const std::vector<Part>& parts = *parts_.load(std::memory_order_acquire);
+    for (const Part& part : parts) {
+      if (offset < part.begin) break;
+      if (offset < part.end) return bytes <= part.end - offset;
+    }
+    return false;
+  }
+  /// The parts, sorted; the region's own file is none of them. Valid until the region is closed.
+  const std::vector<Part>& parts() const { return *parts_.load(std::memory_order_acquire); }
+  /// The region's own file as a part.
+  Part own_file() const { return {0, super_.geometry.capacity_bytes, {fd_, direct_fd_}, 0}; }
 
   /// Adds `count` segments, whose table words become `fresh`. Pointers stay valid.
   ///
@@ -142,6 +176,31 @@ class Region {
   std::mutex grow_mutex_;
   std::unique_ptr<Backing> owned_backing_;
   Backing* backing_ = nullptr;
+
+  void publish_parts(std::vector<Part> parts);
+  // Read on every store outside the heap, changed a few times in a process's life: readers take the newest list, and
+  // the older ones stay as long as the region.
+  std::mutex parts_mutex_;
+  std::vector<std::unique_ptr<const std::vector<Part>>> all_parts_;
+  std::atomic<const std::vector<Part>*> parts_{nullptr};
+};
+
+/// The files of a region as one device for the Sync domain.
+class RegionDevice {
+ public:
+  explicit RegionDevice(const Region& region) : region_(&region) {}
+  bool write(Offset offset, const void* data, std::size_t bytes);
+  bool write_durable(Offset offset, const void* data, std::size_t bytes);
+  bool sync();
+
+ private:
+  /// Calls `put(device, offset in it, data, bytes)` for each piece that lies in one file. What lies in none was
+  /// unmapped since it was noted: nobody waits for it any more.
+  template <class Put>
+  bool for_each_piece(Offset offset, const void* data, std::size_t bytes, Put put);
+
+  const Region* region_;
+  std::vector<FileDevice> written_;  // since the last sync
 };
 
 }  // namespace perdure
