@@ -66,6 +66,10 @@ class Pool {
   /// pool.
   static Result<Pool> inspect(const std::string& path,
                               std::vector<std::string>* findings = nullptr);
+  /// The second halves of open() and inspect(), for an address space.
+  static Result<Pool> open_region(std::unique_ptr<Region> region, const PoolOptions& options);
+  static Result<Pool> inspect_region(std::unique_ptr<Region> region,
+                                     std::vector<std::string>* findings);
   /// For tools and tests that bring their own region and engine.
   static Result<Pool> adopt(std::unique_ptr<Region> region, const PoolCore::EngineFactory& factory,
                             unsigned lock_bits = 20);

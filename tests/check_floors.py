@@ -24,6 +24,7 @@ FLOORS = {
     "container": 5,
     "checkpoint": 5,
     "api": 6,
+    "mnemosyne": 7,
 }
 # Files directly in perdure/ belong to one of two rooms: these doors, which everyone may see, or the faces.
 DOORS = {"error", "tx", "link", "persistable"}

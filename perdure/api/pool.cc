@@ -81,14 +81,19 @@ Result<Pool> Pool::open(const std::string& path, const PoolOptions& options) {
   if (auto valid = check_options(path, options); !valid) return valid.error();
   auto region = Region::open_file(path, options.domain, Region::Access::kReadWrite);
   if (!region) return region.error();
+  return open_region(std::move(region).value(), options);
+}
+
+Result<Pool> Pool::open_region(std::unique_ptr<Region> region, const PoolOptions& options) {
+  if (auto valid = check_options(region->path(), options); !valid) return valid.error();
   Pool pool;
   pool.engine_ = options.engine;
   if (options.count) pool.counters_ = std::make_unique<DomainCounters>();
-  const Region& opened = *region.value();
+  const Region& opened = *region;
   const bool sync = opened.domain() == DomainKind::kSync;
   if (sync) pool.storage_.reset(new Storage{{RegionDevice(opened), opened.base()}});
   auto core = PoolCore::open(
-      std::move(region).value(),
+      std::move(region),
       [&](const EngineParts& parts) {
         if (sync)
           return stamp(options, parts, pool.counters_.get(),
@@ -122,9 +127,14 @@ Result<Pool> Pool::open_or_create(const std::string& path, const PoolOptions& op
 Result<Pool> Pool::inspect(const std::string& path, std::vector<std::string>* findings) {
   auto region = Region::open_file(path, DomainKind::kAuto, Region::Access::kInspect);
   if (!region) return region.error();
+  return inspect_region(std::move(region).value(), findings);
+}
+
+Result<Pool> Pool::inspect_region(std::unique_ptr<Region> region,
+                                  std::vector<std::string>* findings) {
   Pool pool;
   auto core = PoolCore::open(
-      std::move(region).value(),
+      std::move(region),
       [](const EngineParts& parts) { return make_engine(EngineKind::kMnemosyne, parts, Dram{}); },
       16, findings);
   if (!core) return core.error();

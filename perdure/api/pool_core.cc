@@ -83,8 +83,8 @@ Result<std::unique_ptr<PoolCore>> PoolCore::open(std::unique_ptr<Region> region,
             return self->engine_->grow(segments,
                                        heap_layout::segment_word(heap_layout::SegmentKind::kFree));
           }});
-  core->world_ = {core->region_->base(), core->region_.get(), &core->locks_, &core->clock_,
-                  core->heap_.get()};
+  core->world_ = {core->region_->base(), core->region_.get(), &core->locks_,
+                  &core->clock_,         core->heap_.get(),   core->region_->range_bytes()};
   core->engine_ =
       factory({core->region_.get(), &core->clock_, core->heap_.get(), core->logs_.get()});
 
@@ -101,6 +101,7 @@ Result<std::unique_ptr<PoolCore>> PoolCore::open(std::unique_ptr<Region> region,
   if (auto sound = core->check_roots(findings); !sound) return sound.error();
 
   core->hub_ = std::make_shared<Hub>();
+  core->by_slot_ = std::make_unique<std::atomic<Context*>[]>(core->logs_->slot_count());
   return core;
 }
 
@@ -144,7 +145,27 @@ PoolCore::Context& PoolCore::attach() {
                                        std::to_string(slot) + "); create it with more log_slots");
   auto context = std::make_unique<Context>(world_, slot);
   hub_->contexts.push_back(std::move(context));
+  by_slot_[slot].store(hub_->contexts.back().get(), std::memory_order_relaxed);
+  // Release: whoever counts this context finds it. Sequentially consistent: before the thread's first announcement.
+  attached_.store(slot + 1, std::memory_order_seq_cst);
   return *hub_->contexts.back();
+}
+
+void PoolCore::quiesce(std::uint64_t stamp) const {
+  // Orders: the commit's stamp, drawn before, and the announcements read below. Pairs with Tx::announce(): a
+  //         transaction whose announcement is not seen here draws a snapshot that is not older than the stamp.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  const std::size_t attached = attached_.load(std::memory_order_acquire);
+  for (std::size_t i = 0; i < attached; ++i) {
+    const Tx& other = by_slot_[i].load(std::memory_order_relaxed)->tx;
+    for (unsigned waited = 0; other.announced() < stamp; ++waited) {
+      if (waited < 100) {
+        __builtin_ia32_pause();
+      } else {
+        std::this_thread::yield();
+      }
+    }
+  }
 }
 
 void PoolCore::begin(Context& context, bool read_only) {

@@ -44,6 +44,11 @@ class PoolCore {
   /// gets through.
   void retry_later(Context& context);
 
+  /// Returns when every transaction that announced itself has begun after `stamp`, or seen that what it read by then
+  /// still holds: from then on, what the commit of that stamp made private belongs to its thread alone, and what it freed
+  /// is read by nobody. Requires: the calling thread is in no transaction.
+  void quiesce(std::uint64_t stamp) const;
+
   Region& region() { return *region_; }
   Heap& heap() { return *heap_; }
   LogArea& logs() { return *logs_; }
@@ -83,6 +88,8 @@ class PoolCore {
   std::unique_ptr<LogArea> logs_;
   std::unique_ptr<Engine> engine_;
   std::shared_ptr<Hub> hub_;
+  std::unique_ptr<std::atomic<Context*>[]> by_slot_;  // the first attached_ are set
+  std::atomic<std::size_t> attached_{0};
   std::uint64_t id_;
   std::uint64_t fork_generation_;
   RecoveryReport recovery_;

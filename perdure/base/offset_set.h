@@ -24,6 +24,13 @@ class OffsetSet {
     if (items_.size() >= kLinear) index_.insert(offset);
     items_.push_back(offset);
   }
+  std::size_t size() const { return items_.size(); }
+  /// Forgets what was added since the set had `count` items.
+  void shrink(std::size_t count) {
+    const std::vector<Offset> kept(items_.begin(), items_.begin() + static_cast<std::ptrdiff_t>(count));
+    clear();
+    for (const Offset offset : kept) add(offset);
+  }
   void clear() {
     if (!index_.empty()) index_.clear();
     items_.clear();

@@ -46,6 +46,11 @@ namespace perdure {
     "the new size is not written back: acknowledged data lies beyond the end that recovery "       \
     "believes in")                                                                                 \
   X(kGrowFence, "as kGrow: data in the new part may become durable before the new size")           \
+  X(kStatics,                                                                                      \
+    "initial values of static variables, or the word that vouches for them, are not written back") \
+  X(kStaticsFence,                                                                                 \
+    "static variables count as initialized before they are, or a transaction on them overtakes "   \
+    "that")                                                                                        \
   X(kUserFlush, "the application's own flush")                                                     \
   X(kUserFence, "the application's own fence")
 

@@ -26,7 +26,7 @@ enum class Truncation : std::uint8_t {
   kAuto,        // kNextCommit on memory, kWhenFull on files
   kEachCommit,  // Mnemosyne's synchronous truncation: at the end of the commit itself; three fences
   kNextCommit,  // home words under the fence of the thread's next commit; logs emptied together when one is full
-  kWhenFull,    // both when a log is full
+  kWhenFull,  // both when a log is full
   kBackground,  // Mnemosyne's asynchronous truncation: by a thread of its own; commits wait only for a full log
 };
 

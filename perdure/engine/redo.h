@@ -437,8 +437,7 @@ class Unlogged final : public Engine {
 template <Domain D>
 std::unique_ptr<Engine> make_engine(EngineKind kind, const EngineParts& parts, D domain) {
   switch (kind) {
-    case EngineKind::kMnemosyne:
-      return std::make_unique<Redo<D>>(parts, std::move(domain));
+    case EngineKind::kMnemosyne: return std::make_unique<Redo<D>>(parts, std::move(domain));
     case EngineKind::kNonatomic:
       return std::make_unique<Unlogged<D, true>>(parts, std::move(domain));
     case EngineKind::kVolatile:

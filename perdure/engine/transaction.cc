@@ -168,6 +168,25 @@ void Tx::collect_heap_writes() {
   }
 }
 
+Tx::Savepoint Tx::save() {
+  return {writes_.writes(), volatile_writes_.writes(), allocated_.size(), freed_.size()};
+}
+
+void Tx::roll_back_to(const Savepoint& savepoint) {
+  writes_.clear();
+  for (const MaskedWrite& write : savepoint.writes)
+    writes_.put(write.offset, write.value, write.mask);
+  volatile_writes_.clear();
+  for (const MaskedWrite& write : savepoint.volatile_writes)
+    volatile_writes_.put(write.offset, write.value, write.mask);
+  std::size_t index = 0;
+  for (const Offset object : allocated_) {
+    if (index++ >= savepoint.allocated) world_->heap->cancel(object);
+  }
+  allocated_.shrink(savepoint.allocated);
+  freed_.shrink(savepoint.freed);
+}
+
 void Tx::store_volatile() noexcept {
   for (const MaskedWrite& write : volatile_writes_.writes()) {
     auto* word = reinterpret_cast<std::byte*>(home(write.offset));

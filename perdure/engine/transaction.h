@@ -86,6 +86,15 @@ class alignas(kLineBytes) Tx {
   /// At most 8 bytes inside one aligned word.
   Word load_piece(Offset offset, std::size_t bytes);
   void store_piece(Offset offset, Word value, std::size_t bytes);
+  /// What the transaction has done so far, to come back to (closed nesting). Locks and reads stay.
+  struct Savepoint {
+    std::vector<MaskedWrite> writes;
+    std::vector<MaskedWrite> volatile_writes;
+    std::size_t allocated = 0;
+    std::size_t freed = 0;
+  };
+  Savepoint save();
+  void roll_back_to(const Savepoint& savepoint);
   /// Lets others wait until nothing older than a stamp is running (PoolCore::quiesce). Call before begin().
   void announce() {
     announcing_ = true;
@@ -105,6 +114,8 @@ class alignas(kLineBytes) Tx {
   void begin(bool read_only, bool tracked);
   bool read_only() const { return read_only_; }
   bool has_updates() const { return !writes_.empty() || !allocated_.empty() || !freed_.empty(); }
+  /// Stores home what was written to volatile memory.
+  void store_volatile() noexcept;
   bool has_volatile_updates() const { return !volatile_writes_.empty(); }
   /// Adds the heap's writes; after it `writes()` is all that the commit makes durable.
   void collect_heap_writes();
@@ -168,7 +179,6 @@ class alignas(kLineBytes) Tx {
            at >= world_->range_bytes || world_->region->in_part(at, kWordBytes) ||
            inside(at, kWordBytes, super.root_offset, super.head_offset);
   }
-  void store_volatile() noexcept;
   void end() noexcept;
   /// The heap's answer about an object, unless the question came from a state that another commit
   /// has overtaken.

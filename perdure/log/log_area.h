@@ -391,7 +391,8 @@ class LogArea {
   std::vector<bool> dirty_;    // logs that hold anything, as collect() found them
   std::vector<Offset> lines_;  // reused by truncate()
   std::vector<Word> entries_;  // reused by truncate()
-  std::vector<std::pair<std::size_t, std::uint64_t>> consumed_;  // reused by consume(): slot, new head
+  std::vector<std::pair<std::size_t, std::uint64_t>>
+      consumed_;  // reused by consume(): slot, new head
 };
 
 }  // namespace perdure

@@ -237,14 +237,14 @@ class FileBacking final : public Backing {
   bool writable_;
 };
 
-Superblock make_superblock(const Geometry& geometry, std::uint64_t incompatible) {
+Superblock make_superblock(const Region::CreateOptions& options) {
   Superblock super{};
-  super.incompatible = incompatible;
+  super.incompatible = options.incompatible;
   super.magic = kMagic;
   super.version = kFormatVersion;
   super.superblock_bytes = sizeof(Superblock);
-  super.preferred_base = kPreferredBase;
-  super.geometry = geometry;
+  super.preferred_base = options.preferred_base != 0 ? options.preferred_base : kPreferredBase;
+  super.geometry = options.geometry;
   // A pool without entropy would only share its identity with another: not worth failing a create
   // for.
   (void)::getrandom(super.uuid.data(), super.uuid.size(), 0);
@@ -276,7 +276,7 @@ bool put_format(const Superblock& super, std::uint64_t segments, Word fresh_segm
 
 Result<void> Region::create_file(const std::string& path, const CreateOptions& options) {
   if (auto valid = check_geometry(options.geometry, path); !valid) return valid;
-  const Superblock super = make_superblock(options.geometry, options.incompatible);
+  const Superblock super = make_superblock(options);
   // Divided, not multiplied: the count may be anything.
   if (options.initial_segments >
       (super.geometry.capacity_bytes - super.heap_offset) / super.geometry.segment_bytes)
@@ -336,7 +336,7 @@ Result<void> Region::create_file(const std::string& path, const CreateOptions& o
 Result<void> Region::format_memory(std::byte* base, std::uint64_t bytes,
                                    const CreateOptions& options) {
   if (auto valid = check_geometry(options.geometry, "memory"); !valid) return valid;
-  const Superblock super = make_superblock(options.geometry, options.incompatible);
+  const Superblock super = make_superblock(options);
   if (super.heap_offset > bytes ||
       options.initial_segments > (bytes - super.heap_offset) / super.geometry.segment_bytes)
     return Error{Code::kInvalid,
@@ -347,6 +347,16 @@ Result<void> Region::format_memory(std::byte* base, std::uint64_t bytes,
                return true;
              });
   return {};
+}
+
+Result<Superblock> Region::read_superblock(const std::string& path) {
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  if (file.get() < 0) return io_error(path);
+  Superblock super{};
+  if (!read_at(file.get(), &super, sizeof(super), 0))
+    return Error{Code::kForeign, path + ": not a Perdure pool (too short)"};
+  if (auto valid = check_superblock(super, path); !valid) return valid.error();
+  return super;
 }
 
 Result<std::unique_ptr<Region>> Region::open_file(const std::string& path, DomainKind kind,
@@ -393,6 +403,7 @@ Result<std::unique_ptr<Region>> Region::open_file(const std::string& path, Domai
 
   std::unique_ptr<Region> region(new Region);
   region->path_ = path;
+  region->range_bytes_ = options.range_bytes;
   region->domain_ = kind != DomainKind::kAuto ? kind : domain_of(file.get(), file_bytes);
   const bool is_private = inspect || region->domain_ == DomainKind::kSync;
   // The whole capacity is mapped at once: growing then only extends the file under addresses that
@@ -427,11 +438,12 @@ Result<std::unique_ptr<Region>> Region::open_file(const std::string& path, Domai
     return io_error(path + ": mapping " + std::to_string(super.geometry.capacity_bytes) +
                     " bytes of address space");
   region->base_ = static_cast<std::byte*>(mapping);
-  region->mapped_bytes_ = super.geometry.capacity_bytes;
+  // Over a reservation, the addresses stay the caller's.
+  region->mapped_bytes_ = options.base != nullptr ? 0 : super.geometry.capacity_bytes;
   region->owner_pid_ = ::getpid();
   // A child after fork would share our locks and logs without our threads: it gets no mapping at
   // all.
-  ::madvise(mapping, region->mapped_bytes_, MADV_DONTFORK);
+  ::madvise(mapping, super.geometry.capacity_bytes, MADV_DONTFORK);
   if (!inspect && region->domain_ == DomainKind::kSync)
     region->direct_fd_ = ::open(("/proc/self/fd/" + std::to_string(file.get())).c_str(),
                                 O_WRONLY | O_DIRECT | O_CLOEXEC);
@@ -450,7 +462,7 @@ Result<std::unique_ptr<Region>> Region::open_file(const std::string& path, Domai
 
 Result<std::unique_ptr<Region>> Region::open_memory(std::byte* base, std::uint64_t bytes,
                                                     std::uint64_t file_bytes, DomainKind kind,
-                                                    Backing& backing) {
+                                                    Backing& backing, std::uint64_t range_bytes) {
   Superblock super;
   if (bytes < sizeof(super)) return Error{Code::kForeign, "memory: too small for a pool"};
   std::memcpy(&super, base, sizeof(super));
@@ -461,6 +473,7 @@ Result<std::unique_ptr<Region>> Region::open_memory(std::byte* base, std::uint64
     return Error{Code::kTruncated, "memory: the file ends inside its tables"};
   std::unique_ptr<Region> region(new Region);
   region->path_ = "memory";
+  region->range_bytes_ = range_bytes;
   region->base_ = base;
   region->domain_ = kind;
   region->backing_ = &backing;
@@ -525,8 +538,9 @@ bool RegionDevice::for_each_piece(Offset offset, const void* data, std::size_t b
   const auto piece_in = [&](const Region::Part& part) {
     const Offset begin = std::max(offset, part.begin);
     const Offset end = std::min(offset + bytes, part.end);
-    return begin >= end || put(part.device, part.device_begin + (begin - part.begin),
-                               from + (begin - offset), end - begin);
+    return begin >= end || part.device == FileDevice(-1, -1) ||
+           put(part.device, part.device_begin + (begin - part.begin), from + (begin - offset),
+               end - begin);
   };
   if (!piece_in(region_->own_file())) return false;
   for (const Region::Part& part : region_->parts()) {

@@ -35,12 +35,15 @@ class Region {
   struct CreateOptions {
     Geometry geometry;
     std::uint64_t initial_segments = 1;
-    unsigned mode = 0600;            // permission bits, before the umask
-    std::uint64_t incompatible = 0;  // feature bits of the superblock
+    unsigned mode = 0600;              // permission bits, before the umask
+    std::uint64_t incompatible = 0;    // feature bits of the superblock
+    std::uint64_t preferred_base = 0;  // of an address space: where it must be mapped
   };
   struct OpenOptions {
     std::byte* base = nullptr;   // where to map it, over the caller's reservation; null: anywhere
     std::uint64_t features = 0;  // incompatible feature bits that the file must have, and no others
+    /// Addresses from base on that are persistent: see TxWorld.
+    std::uint64_t range_bytes = ~std::uint64_t{0};
   };
   /// Bytes of another file, mapped into the region's range beyond its capacity, that records may name.
   struct Part {
@@ -68,11 +71,15 @@ class Region {
     return open_file(path, kind, access, {});
   }
 
+  /// Reads and checks a file's superblock, without locking or mapping anything. Errors: as open_file.
+  static Result<Superblock> read_superblock(const std::string& path);
+
   /// A region over memory that the caller keeps (the crash explorer's images). `file_bytes` is what
   /// a file of this image would measure. Same validation as open_file.
   static Result<std::unique_ptr<Region>> open_memory(std::byte* base, std::uint64_t bytes,
                                                      std::uint64_t file_bytes, DomainKind kind,
-                                                     Backing& backing);
+                                                     Backing& backing,
+                                                     std::uint64_t range_bytes = ~std::uint64_t{0});
   /// Writes the format of an empty pool into zeroed memory.
   static Result<void> format_memory(std::byte* base, std::uint64_t bytes,
                                     const CreateOptions& options);
@@ -106,6 +113,7 @@ class Region {
     return word(super_.segment_table_offset + index * kWordBytes);
   }
   Backing& backing() const { return *backing_; }
+  std::uint64_t range_bytes() const { return range_bytes_; }
 
   // ---- parts ------------------------------------------------------------------------------------
   /// Requires: [begin, end) is mapped, whole pages, beyond the capacity, and overlaps no other part.
@@ -166,6 +174,7 @@ class Region {
   std::string path_;
   bool persistent_memory_ = true;
   std::byte* base_ = nullptr;
+  std::uint64_t range_bytes_ = ~std::uint64_t{0};
   std::uint64_t mapped_bytes_ = 0;  // zero when the caller keeps the memory
   int fd_ = -1;
   int owner_pid_ = 0;  // a forked child shares the descriptor's lock, but must not give it up

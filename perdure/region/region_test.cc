@@ -221,7 +221,7 @@ TEST_F(RegionTest, NewerReleasesAreNamedAndUnknownFeaturesRefused) {
             Code::kVersion);
   EXPECT_EQ(error_with_superblock([](Superblock& super) { super.superblock_bytes = 152; }).code,
             Code::kVersion);
-  EXPECT_EQ(error_with_superblock([](Superblock& super) { super.incompatible = 1; }).code,
+  EXPECT_EQ(error_with_superblock([](Superblock& super) { super.incompatible = 2; }).code,
             Code::kVersion);
   EXPECT_EQ(error_with_superblock([](Superblock& super) { super.read_only_compatible = 1; }).code,
             Code::kVersion);

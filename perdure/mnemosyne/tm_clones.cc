@@ -1,0 +1,80 @@
+// Clone tables: for each transaction_safe function that is called through a pointer, where its instrumented copy is.
+#include <algorithm>
+#include <mutex>
+#include <shared_mutex>
+#include <vector>
+
+#include "perdure/mnemosyne/tm_thread.h"
+
+namespace perdure::tm {
+namespace {
+
+struct Pair {
+  void* function;
+  void* clone;
+};
+struct Tables {
+  std::shared_mutex mutex;
+  struct Table {
+    void* key;
+    std::vector<Pair> pairs;  // sorted
+  };
+  std::vector<Table> tables;  // one per executable and library with such functions
+
+  void* clone_of(void* function) {
+    const std::shared_lock lock(mutex);
+    for (const Table& table : tables) {
+      const auto found =
+          std::lower_bound(table.pairs.begin(), table.pairs.end(), function,
+                           [](const Pair& pair, void* wanted) { return pair.function < wanted; });
+      if (found != table.pairs.end() && found->function == function) return found->clone;
+    }
+    return nullptr;
+  }
+};
+
+Tables& tables() {
+  // Made by the first start-up code that registers, before any constructor; never destroyed: the last user comes later.
+  static auto* const the_tables = new Tables;
+  return *the_tables;
+}
+
+}  // namespace
+}  // namespace perdure::tm
+
+// NOLINTBEGIN(readability-identifier-naming, bugprone-reserved-identifier)
+extern "C" {
+void _ITM_registerTMCloneTable(void* table, std::size_t entries) {
+  using perdure::tm::Pair;
+  const auto* const pairs = static_cast<const Pair*>(table);
+  std::vector<Pair> sorted(pairs, pairs + entries);
+  std::sort(sorted.begin(), sorted.end(),
+            [](const Pair& a, const Pair& b) { return a.function < b.function; });
+  auto& all = perdure::tm::tables();
+  const std::unique_lock lock(all.mutex);
+  all.tables.push_back({table, std::move(sorted)});
+}
+
+void _ITM_deregisterTMCloneTable(void* table) {
+  auto& all = perdure::tm::tables();
+  const std::unique_lock lock(all.mutex);
+  std::erase_if(all.tables, [&](const auto& known) { return known.key == table; });
+}
+
+void* _ITM_getTMCloneSafe(void* function) {
+  void* const clone = perdure::tm::tables().clone_of(function);
+  if (clone == nullptr)
+    perdure::mnemosyne::stop(
+        "a __transaction_atomic calls, through a pointer, a function that has no transactional "
+        "clone; declare it "
+        "transaction_safe and compile it with -fgnu-tm");
+  return clone;
+}
+
+void* _ITM_getTMCloneOrIrrevocable(void* function) {
+  if (void* const clone = perdure::tm::tables().clone_of(function); clone != nullptr) return clone;
+  perdure::tm::Thread::self().become_irrevocable(function);
+  return function;
+}
+}
+// NOLINTEND(readability-identifier-naming, bugprone-reserved-identifier)

@@ -1,0 +1,152 @@
+// One thread's transactions as compiled code runs them: __transaction_atomic on top of perdure::Tx.
+//
+// Which memory is what:
+//   persistent            in the reserved range, or a pstatic variable: isolated, and logged at commit
+//   volatile              everything else: isolated only; buffered, and stored at commit under the same locks
+//   the transaction's own stack frames (below the stack pointer that begin saw): stored directly; an attempt that
+//                         ends leaves nothing there that anybody looks at
+// Attempts end by going back to begin with the registers that it saw, as longjmp does.
+//
+// Source:     Mnemosyne (ASPLOS 2011) §5, whose compiler and STM are Intel's and TinySTM's.
+// Deviations: transactions are privatization-safe: an update waits, after its commit, for those that still run on an older
+//             snapshot. gcc's own runtime promises that, so programs rely on it.
+#pragma once
+
+#include <cstring>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "perdure/mnemosyne/program.h"
+#include "perdure/mnemosyne/tm_abi.h"
+
+namespace perdure::tm {
+
+class Thread {
+ public:
+  /// The calling thread's.
+  static Thread& self() {
+    Thread* const mine = self_;
+    return mine != nullptr ? *mine : make();
+  }
+
+  bool active() const { return !levels_.empty(); }
+  bool irrevocable() const { return irrevocable_; }
+  AddressSpace& space() { return *space_; }
+  Tx& tx() { return context_->tx; }
+
+  std::uint32_t begin(std::uint32_t properties, const JumpBuffer& buffer);
+  void commit(void* exception_in_flight);
+  [[noreturn]] void abort(std::uint32_t reason);
+  /// From here on the transaction cannot be taken back: no durable one can be that.
+  void become_irrevocable(const void* caller);
+
+  /// Runs `access` on this thread's transaction. A conflict ends the attempt; misuse ends the program.
+  template <class Access>
+  auto guarded(Access access) -> decltype(access(std::declval<Tx&>())) {
+    try {
+      return access(context_->tx);
+    } catch (const Conflict&) {
+      // Left first: the exception object belongs to the handler.
+    } catch (const Exception& error) {
+      mnemosyne::stop(std::string("in a transaction: ") + error.what());
+    }
+    restart();
+  }
+
+  /// Whether `address` lies in a frame of the transaction's own.
+  bool on_own_stack(const void* address) const {
+    const auto at = reinterpret_cast<std::uintptr_t>(address);
+    return at < own_stack_end_ &&
+           at >= reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
+  }
+  /// What to keep of a direct store to [address, address + bytes), so that an inner transaction can be cancelled.
+  void before_direct_store(void* address, std::size_t bytes) {
+    if (keeps_frames_from_ != 0 && reinterpret_cast<std::uintptr_t>(address) >= keeps_frames_from_)
+      keep(address, bytes);
+  }
+  /// Where Tx knows the byte: a pstatic variable by its fixed address.
+  template <class T>
+  T* tracked(T* address) const {
+    const std::uintptr_t into = reinterpret_cast<std::uintptr_t>(address) - statics_;
+    return into < statics_bytes_ ? reinterpret_cast<T*>(statics_home_ + into) : address;
+  }
+
+  /// Remembers [address, address + bytes) of memory that only this thread uses, to be restored if the attempt ends.
+  void keep(const void* address, std::size_t bytes);
+  void on_commit(void (*action)(void*), void* argument) {
+    commit_actions_.push_back({action, argument});
+  }
+  void on_undo(void (*action)(void*), void* argument) {
+    undo_actions_.push_back({action, argument});
+  }
+  /// `release(memory)` runs if the attempt ends.
+  void allocated(void* memory, void (*release)(void*)) {
+    allocations_.push_back({release, memory});
+  }
+  /// `release(memory)` runs when the transaction has committed and nobody reads the memory any more.
+  void freed(void* memory, void (*release)(void*)) { frees_.push_back({release, memory}); }
+
+  struct Exceptions {
+    void* unthrown = nullptr;  // allocated, not thrown yet
+    unsigned caught = 0;       // catch blocks entered and not left
+  };
+  Exceptions exceptions;
+
+ private:
+  struct Action {
+    void (*run)(void*);
+    void* argument;
+  };
+  struct Kept {
+    void* address;
+    std::size_t bytes;
+    std::size_t at;  // in kept_bytes_
+  };
+  /// What an inner transaction that may be cancelled comes back to.
+  struct Checkpoint {
+    Tx::Savepoint savepoint;
+    std::size_t kept, commit_actions, undo_actions, allocations, frees;
+    Exceptions exceptions;
+  };
+  struct Level {
+    JumpBuffer buffer;
+    std::optional<Checkpoint> checkpoint;
+  };
+
+  void adopt_space();
+  void start_attempt();
+  [[noreturn]] void restart();
+  void undo_to(std::size_t kept, std::size_t undo_actions, std::size_t allocations,
+               std::uintptr_t dead_below);
+  void undo_exceptions(const Exceptions& before);
+  void leave_serial();
+  void forget();
+
+  static Thread& make();
+  // A pointer that starts as null, so that reaching it takes one instruction and no question.
+  static constinit thread_local Thread* self_ __attribute__((tls_model("initial-exec")));
+
+  AddressSpace* space_ = nullptr;
+  std::uint64_t generation_ = 0;
+  PoolCore::Context* context_ = nullptr;
+  std::uintptr_t own_stack_end_ = 0;
+  std::uintptr_t keeps_frames_from_ = 0;
+  std::uintptr_t statics_ = 0;
+  std::uint64_t statics_bytes_ = 0;
+  std::uintptr_t statics_home_ = 0;
+  bool irrevocable_ = false;
+  bool serial_ = false;        // holds the serial lock alone
+  bool wants_serial_ = false;  // the next attempt is to
+  bool shares_serial_ = false;
+  void* in_flight_ = nullptr;  // the exception that is leaving the transaction
+  std::vector<Level> levels_;
+  std::vector<Kept> kept_;
+  std::vector<std::byte> kept_bytes_;
+  std::vector<Action> commit_actions_;
+  std::vector<Action> undo_actions_;
+  std::vector<Action> allocations_;
+  std::vector<Action> frees_;
+};
+
+}  // namespace perdure::tm
