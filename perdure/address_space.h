@@ -144,7 +144,6 @@ class AddressSpace {
   Offset variables_begin_ = 0;  // behind header and names
   Offset regions_begin_ = 0;
   Offset table_ = 0;                       // the region table
-  std::vector<RegionEntry> shown_;         // what is mapped
   std::optional<StaticsHeader> recorded_;  // of a finished file of static variables
   std::mutex mutex_;
   std::uint64_t remap_nanoseconds_ = 0;

@@ -4,11 +4,13 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <fstream>
+#include <unordered_map>
 
 #include "perdure/api/directory_files.h"
 #include "perdure/region/space_layout.h"
@@ -262,12 +264,57 @@ bool is_sound(const RegionEntry& entry, Offset regions_begin, std::uint64_t rang
 
 }  // namespace
 
-/// The table as it is at home, before recovery. What creates and destroys files was forced home before it did.
+namespace {
+
+/// Words of the region as recovery will leave them, before it has begun: those at home, under what the logs hold.
+class RecoveredView {
+ public:
+  /// Errors: kCorrupt.
+  static Result<RecoveredView> of(Region& region) {
+    RecoveredView view(region);
+    LogArea logs(region);
+    std::uint64_t last_stamp = 0;
+    if (auto opened = logs.open(); !opened) return opened.error();
+    auto records = logs.collect(last_stamp, false);
+    if (!records) return records.error();
+    for (const LogArea::Record& record : records.value()) {
+      LogArea::for_each_write(record, [&](const MaskedWrite& write) {
+        MaskedWrite& pending = view.pending_.try_emplace(write.offset).first->second;
+        pending.value = (pending.value & ~write.mask) | (write.value & write.mask);
+        pending.mask |= write.mask;
+      });
+    }
+    return view;
+  }
+  /// Requires: offset and size are whole words inside the region's own file.
+  template <class T>
+  T read(Offset offset) const {
+    std::array<Word, sizeof(T) / kWordBytes> words;
+    for (std::size_t i = 0; i < words.size(); ++i) {
+      const Offset at = offset + i * kWordBytes;
+      words[i] = load_word(region_->word(at));
+      if (const auto found = pending_.find(at); found != pending_.end())
+        words[i] = (words[i] & ~found->second.mask) | (found->second.value & found->second.mask);
+    }
+    return std::bit_cast<T>(words);
+  }
+
+ private:
+  explicit RecoveredView(const Region& region) : region_(&region) {}
+  const Region* region_;
+  std::unordered_map<Offset, MaskedWrite> pending_;
+};
+
+}  // namespace
+
+/// Before recovery, whose records may name any region: what the table will say after it.
 Result<void> AddressSpace::attach_regions() {
+  auto view = RecoveredView::of(*region_);
+  if (!view) return view.error();
   const Superblock& super = region_->superblock();
   Offset table = 0;
   for (std::uint32_t i = 0; i < super.geometry.root_entries; ++i) {
-    const auto& entry = region_->at<RootEntry>(super.root_offset)[i];
+    const auto entry = view->read<RootEntry>(super.root_offset + i * sizeof(RootEntry));
     if (std::strncmp(entry.name.data(), kRegionTableRoot, entry.name.size()) == 0 &&
         entry.bytes == kRegionTableBytes &&
         entry.check == crc32c(&entry, offsetof(RootEntry, check)))
@@ -276,13 +323,11 @@ Result<void> AddressSpace::attach_regions() {
   std::vector<RegionEntry> found;
   const auto sound = for_each_page(
       *region_, table,
-      [&](Offset page, RegionTableHeader& header) {
-        std::memcpy(&header, region_->base() + page, sizeof(header));
-      },
+      [&](Offset page, RegionTableHeader& header) { header = view->read<RegionTableHeader>(page); },
       [&](Offset page, std::uint64_t bytes, const RegionTableHeader&) {
         for (Offset at = page + sizeof(RegionEntry); at < page + bytes; at += sizeof(RegionEntry)) {
-          if (region_->at<RegionEntry>(at)->bytes != 0)
-            found.push_back(*region_->at<RegionEntry>(at));
+          const auto entry = view->read<RegionEntry>(at);
+          if (entry.bytes != 0) found.push_back(entry);
         }
       });
   if (!sound) return sound;
@@ -295,13 +340,13 @@ Result<void> AddressSpace::attach_regions() {
                                        std::to_string(entry.file) +
                                        " fails its check; restore it from a backup"};
     end = entry.begin + entry.bytes;
-    if (entry.state == RegionState::kGoing) continue;
-    if (entry.state == RegionState::kCreating) {
-      // Its file may be missing or half made. If it is whole, a record may say that the region is live.
-      auto bytes = files_->size(entry.file);
-      if (!bytes || bytes.value() != entry.file_bytes) continue;
+    if (entry.state == RegionState::kLive) {
+      if (auto shown = show_entry(entry); !shown) return shown;
+    } else {
+      // It goes. Records from before may still name it, and its file may be gone.
+      if (auto mapped = files_->map_nowhere(entry.begin, entry.bytes); !mapped) return mapped;
+      region_->attach({entry.begin, end});
     }
-    if (auto shown = show_entry(entry); !shown) return shown;
   }
   return {};
 }
@@ -322,7 +367,6 @@ Result<void> AddressSpace::show_entry(const RegionEntry& entry) {
       files_->map(entry.file, entry.file_offset, entry.begin, entry.bytes, entry.protection);
   if (!part) return part.error();
   if ((entry.protection & PROT_WRITE) != 0) region_->attach(part.value());
-  shown_.push_back(entry);
   return {};
 }
 
@@ -331,45 +375,26 @@ void AddressSpace::hide(Offset begin, std::uint64_t bytes) {
   files_->unmap(begin, bytes);
 }
 
-/// What the table says after recovery decides.
+/// After recovery: finds or makes the table, and finishes what was going.
 Result<void> AddressSpace::settle_regions() {
-  const bool fresh = pool_->atomically([&](Tx& tx) {
+  pool_->atomically([&](Tx& tx) {
     const auto root =
         pool_->core().find_root(tx, kRegionTableRoot, kTypeOfTable, kRegionTableBytes, true);
     table_ = static_cast<Offset>(static_cast<std::byte*>(root->object) - base_);
-    return root->created;
   });
-  // attach_regions() reads it before recovery.
-  if (fresh) pool_->checkpoint();
-
-  const std::vector<Slot> now = pool_->read_only([&](Tx& tx) { return entries(tx); });
-  const auto is_live = [&](const RegionEntry& shown) {
-    return std::any_of(now.begin(), now.end(), [&](const Slot& slot) {
-      return slot.entry.state == RegionState::kLive && slot.entry.begin == shown.begin &&
-             slot.entry.bytes == shown.bytes;
-    });
-  };
-  std::vector<RegionEntry> before;
-  before.swap(shown_);
-  for (const RegionEntry& shown : before) {
-    if (is_live(shown)) {
-      shown_.push_back(shown);
-    } else {
-      hide(shown.begin, shown.bytes);
-    }
-  }
-  for (const Slot& slot : now) {
-    if (slot.entry.state != RegionState::kLive) continue;
-    const bool there = std::any_of(shown_.begin(), shown_.end(), [&](const RegionEntry& shown) {
-      return shown.begin == slot.entry.begin;
-    });
-    if (there) continue;
-    if (auto shown = show_entry(slot.entry); !shown) return shown;
-  }
+  // No record names what goes any more.
+  const bool any_going = pool_->read_only([&](Tx& tx) {
+    const std::vector<Slot> now = entries(tx);
+    return std::any_of(now.begin(), now.end(),
+                       [](const Slot& slot) { return slot.entry.state != RegionState::kLive; });
+  });
+  if (!any_going) return {};
+  pool_->checkpoint();
   return finish_going();
 }
 
-/// Destroys what is no longer live: files that no live entry needs, and then the entries.
+/// Destroys what is no longer live: mappings, files that no live entry needs, and then the entries.
+/// Requires: no record names it.
 Result<void> AddressSpace::finish_going() {
   const std::vector<Slot> now = pool_->read_only([&](Tx& tx) { return entries(tx); });
   std::vector<std::uint64_t> needed;
@@ -378,6 +403,7 @@ Result<void> AddressSpace::finish_going() {
   }
   for (const Slot& slot : now) {
     if (slot.entry.state == RegionState::kLive) continue;
+    hide(slot.entry.begin, slot.entry.bytes);
     if (std::find(needed.begin(), needed.end(), slot.entry.file) == needed.end()) {
       if (auto removed = files_->remove(slot.entry.file); !removed) return removed;
     } else {
@@ -541,8 +567,6 @@ Result<void*> AddressSpace::map(void** variable, std::uint64_t bytes, int protec
     return {};
   });
   if (!entered) return entered.error();
-  // Forced home: attach_regions() reads the table before it replays anything.
-  pool_->checkpoint();
   const auto undo = [&](const Error& error) -> Error {
     finish_going().value();  // the entry and the file
     return error;
@@ -605,7 +629,6 @@ Result<void> AddressSpace::unmap(void* address, std::uint64_t bytes) try {
     return Error{Code::kInvalid,
                  "punmap: no region at " + hex(reinterpret_cast<std::uint64_t>(address))};
   pool_->checkpoint();
-  hide(begin, end - begin);
   return finish_going();
 } catch (const Exception& failure) {
   return failure.error();

@@ -263,10 +263,10 @@ class Redo final : public Engine {
       slot.ready = true;
     }
     if (slot.log.free_words() >= words) return;
-    if (mode() == Truncation::kBackground) {
-      consume();  // the thread for it could not keep up: this one stalls, and does its work meanwhile
+    if (mode() == Truncation::kNextCommit) {
+      empty_logs();  // quick: little is left to write back
     } else {
-      empty_logs();
+      consume();  // this thread stalls, and does the work; the others go on
     }
   }
 

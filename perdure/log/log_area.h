@@ -98,7 +98,8 @@ class LogArea {
 
   /// Collects the records that are not retired, in commit order, fully checked; nothing is written.
   /// `last_stamp` becomes the highest stamp ever seen. Errors: kCorrupt.
-  Result<std::vector<Record>> collect(std::uint64_t& last_stamp) {
+  /// `check_targets`: whether every word that they write must lie in the pool's data or in a part.
+  Result<std::vector<Record>> collect(std::uint64_t& last_stamp, bool check_targets = true) {
     const auto retired = unseal(load_word(&region_->state()->retired_stamp.word), kSaltRetired);
     if (!retired) return damaged("the retired stamp (byte 4160) fails its check");
     if (*retired >= kMaxStamp) return damaged("the retired stamp (byte 4160) is out of range");
@@ -125,7 +126,8 @@ class LogArea {
         last_stamp = std::max(last_stamp, next.stamp);
         if (!expand_spill(next))
           return damaged(where + " names spilled entries that fail their checksum");
-        if (!targets_valid(next)) return damaged(where + " writes outside the pool's data");
+        if (check_targets && !targets_valid(next))
+          return damaged(where + " writes outside the pool's data");
         records.push_back(std::move(next));
       }
       dirty_[i] = dirty_[i] || slots_[i]->log.has_remains(end);
@@ -250,7 +252,10 @@ class LogArea {
     for (const auto& [index, end] : consumed_) slots_[index]->log.persist_head_at(domain, end);
     // Orders: the heads before the words behind them are written again, as in truncate().
     if (!domain.fence(Site::kHeadFence)) return false;
-    for (const auto& [index, end] : consumed_) slots_[index]->log.truncate_to(end);
+    for (const auto& [index, end] : consumed_) {
+      slots_[index]->unfenced_from = end;
+      slots_[index]->log.truncate_to(end);
+    }
     return true;
   }
 
@@ -276,6 +281,17 @@ class LogArea {
     } else {
       domain.merge(region_->word(write.offset), write.value, write.mask);
     }
+  }
+
+  template <class Visit>
+  static void for_each_write(const Record& record, Visit visit) {
+    record::for_each(
+        record.entries,
+        [&](const MaskedWrite& write) {
+          visit(write);
+          return true;
+        },
+        [](Offset, Word, Word) { return false; });
   }
 
  private:
@@ -313,17 +329,6 @@ class LogArea {
 
   Error damaged(const std::string& what) const {
     return {Code::kCorrupt, region_->path() + ": " + what + "; restore the pool from a backup"};
-  }
-
-  template <class Visit>
-  static void for_each_write(const Record& record, Visit visit) {
-    record::for_each(
-        record.entries,
-        [&](const MaskedWrite& write) {
-          visit(write);
-          return true;
-        },
-        [](Offset, Word, Word) { return false; });
   }
 
   /// Starts the write-back of all that collect() believed.

@@ -31,6 +31,7 @@
 #include <string>
 #include <vector>
 
+#include "perdure/address_space.h"
 #include "perdure/pool.h"
 #include "sim/crash/lab.h"
 
@@ -62,8 +63,26 @@ struct Scenario {
                        .ring_bytes = 4 << 10,
                        .log_slots = 2,
                        .root_entries = 4};
-  unsigned resume_steps = 2;  // steps made after a recovery that is cut again
-  unsigned depth = 2;         // as Options::depth, when that is less
+  unsigned resume_steps = 2;                  // steps made after a recovery that is cut again
+  unsigned depth = 2;                         // as Options::depth, when that is less
+  Truncation truncation = Truncation::kAuto;  // not kBackground: that thread cannot take turns
+};
+
+/// The same for a persistent address space: heap, static variables and regions. Its files are modelled with it: the names
+/// that a directory holds, and what is in them.
+struct SpaceScenario {
+  std::string name;
+  std::string claim;
+  std::uint64_t steps = 3;
+  /// Initial values of the static variables, at most a page; none: no such variables.
+  std::vector<std::uint64_t> statics;
+  std::uint64_t region_pages = 8;  // of the reserved range
+  /// A step is one change that is atomic. Pointers into the address space hold during one exploration.
+  std::function<void(AddressSpace&, std::uint64_t step)> step;
+  std::function<std::optional<std::string>(AddressSpace&, std::uint64_t step)> check;
+  bool memory = true;
+  bool file = true;
+  unsigned resume_steps = 2;
 };
 
 // ---- what lies beneath a Scenario: anything that can be opened on a crash image -----------------
@@ -96,6 +115,7 @@ struct Subject {
 };
 
 Subject subject_of(const Scenario& scenario);
+Subject subject_of(const SpaceScenario& scenario);
 
 // ---- exploring ----------------------------------------------------------------------------------
 
@@ -152,6 +172,7 @@ struct Report {
 Report explore(const Subject& subject, Model model, const Options& options);
 Report explore(const Subject& subject, const Options& options = {});
 Report explore(const Scenario& scenario, const Options& options = {});
+Report explore(const SpaceScenario& scenario, const Options& options = {});
 
 /// Explores the one image that `text` names. Requires: the subject's name is the text's.
 /// Errors: kInvalid when the text cannot be read.

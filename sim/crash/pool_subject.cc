@@ -23,7 +23,9 @@ class PoolSession final : public Session {
                     return make_engine(EngineKind::kMnemosyne, parts, lab.domain());
                   },
                   kLockBits)
-                  .value()) {}
+                  .value()) {
+    if (scenario.truncation != Truncation::kAuto) pool_.set_truncation(scenario.truncation);
+  }
 
   void setup() override {
     if (scenario_->setup) scenario_->setup(pool_);

@@ -50,6 +50,28 @@ Scenario turns() {
   return s;
 }
 
+/// Two logs, one of which fills up and is emptied with what the other holds by then, while commits may go on.
+Scenario consumed() {
+  Scenario s = shared_words("consumed", "a full log is emptied as far as a stamp, with all others",
+                            26, 40, [](Pool&, std::uint64_t step, const Work& work) {
+                              if (step % 3 == 0) return on_second_thread(work);
+                              work();
+                            });
+  s.truncation = Truncation::kWhenFull;
+  s.resume_steps = 14;
+  return s;
+}
+
+/// The same words by two threads, each commit of which leaves no record behind.
+Scenario turns_each_commit() {
+  Scenario s = turns();
+  s.name = "turns-each-commit";
+  s.claim = "two threads write the same words in turn, and drop their records one by one";
+  s.depth = 2;
+  s.truncation = Truncation::kEachCommit;
+  return s;
+}
+
 /// Records of 51 log words: ten fill a ring. The checkpoint comes from one thread when the log of
 /// the other is full, whose next record then overwrites the words under its old head.
 Scenario foreign_checkpoint() {
@@ -88,8 +110,9 @@ Scenario handed_over() {
 }  // namespace
 
 std::vector<Subject> thread_scenarios() {
-  return {subject_of(turns()), subject_of(foreign_checkpoint()), subject_of(idle_log()),
-          subject_of(handed_over())};
+  return {subject_of(turns()),    subject_of(foreign_checkpoint()),
+          subject_of(idle_log()), subject_of(handed_over()),
+          subject_of(consumed()), subject_of(turns_each_commit())};
 }
 
 }  // namespace perdure::crash

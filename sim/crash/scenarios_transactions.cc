@@ -44,6 +44,17 @@ Scenario laps() {
   return s;
 }
 
+/// The same where a log is emptied in other ways than the default.
+Scenario laps_truncated(std::string name, std::string claim, Truncation truncation) {
+  Scenario s = laps();
+  s.name = std::move(name);
+  s.claim = std::move(claim);
+  s.steps = 16;
+  s.truncation = truncation;
+  s.file = truncation != Truncation::kWhenFull;  // there it is the default
+  return s;
+}
+
 /// On files a ring is written page by page, and a record may be torn between two.
 Scenario two_page_ring() {
   Scenario s = cells(
@@ -211,6 +222,11 @@ std::vector<Subject> transaction_scenarios() {
       subject_of(aborts()),
       subject_of(checkpoints()),
       subject_of(laps()),
+      subject_of(laps_truncated("each-commit",
+                                "home words are forced and the record dropped within the commit",
+                                Truncation::kEachCommit)),
+      subject_of(laps_truncated("when-full", "logs are emptied only when full, in bulk",
+                                Truncation::kWhenFull)),
       subject_of(cells("small-laps", "many small records fill the ring and wrap it", 140, 1, 1)),
       subject_of(two_page_ring()),
       subject_of(spilled()),
