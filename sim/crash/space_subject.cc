@@ -37,7 +37,9 @@ class LabFiles final : public SpaceFiles {
     return {};
   }
   Result<void> remove(std::uint64_t file) override {
-    if (load_word(name_of(file)) != 0) write_name(file, 0);
+    write_name(
+        file,
+        0);  // also when it is gone already: a killed process may have removed it in caches only
     return {};
   }
   Result<std::optional<std::uint64_t>> size(std::uint64_t file) override {
