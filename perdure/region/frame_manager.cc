@@ -301,9 +301,10 @@ bool FrameManager::hide(FrameNumber frame) {
 Result<void> FrameManager::make_room() {
   std::set<FileNumber> stuck;
   for (;;) {
-    // First those that are mapped: what follows evicts the ones that have waited the longest.
+    // More wait than are evicted now: victims() takes half of them at most, those that have waited
+    // the longest, and the others get their chance to be touched.
     const std::size_t frames = table_->geometry().frame_count;
-    const std::size_t waiting = std::clamp<std::size_t>(frames / 4, 1, kMaxInactive);
+    const std::size_t waiting = std::clamp<std::size_t>(frames / 4, 2, kMaxInactive);
     for (std::size_t i = 0; i < 2 * kBatch || lists_->size(kInactive) == 0; ++i) {
       if (lists_->size(kInactive) >= waiting || lists_->size(kActive) == 0) break;
       if (!hide(lists_->front(kActive))) break;
