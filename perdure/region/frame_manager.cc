@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <fstream>
 #include <iterator>
+#include <tuple>
 #include <utility>
 
 #ifndef MAP_SYNC
@@ -54,7 +55,7 @@ FrameManager::~FrameManager() {
     faults_.reset();
   } else {
     // A forked child: the threads, and the locks that they wait for, are the parent's.
-    (void)faults_.release();
+    std::ignore = faults_.release();
   }
   // Said aloud, because a forked child that lives on keeps the descriptor, and with it the lock.
   if (owner && fd_.get() >= 0) ::flock(fd_.get(), LOCK_UN);

@@ -68,6 +68,8 @@ class FrameTableTest : public testing::Test {
     EXPECT_EQ(opened.error().code, Code::kCorrupt);
     EXPECT_THAT(opened.error().message, HasSubstr(message));
   }
+
+ public:
   std::vector<Word> memory;
   Shelf shelf;
 };
