@@ -48,11 +48,10 @@ FrameManager::FrameManager(std::string path, std::uint64_t max_mappings)
 FrameManager::~FrameManager() {
   const bool owner = owner_pid_ == ::getpid();
   if (owner) {
+    // First: who waited for a fault goes on while its server is still on the way out.
+    if (faults_ != nullptr) faults_->stop();
     for (const auto& [address, view] : views_)
       ::munmap(view.address, round_up(view.bytes, frame_bytes_));
-  }
-  if (owner) {
-    faults_.reset();
   } else {
     // A forked child: the threads, and the locks that they wait for, are the parent's.
     std::ignore = faults_.release();

@@ -30,6 +30,8 @@
 
 namespace perdure {
 
+/// Not for direct I/O into an attached range: a device that still writes to a frame when its page is
+/// swapped out writes to nobody's page.
 /// Threads: any, for every call. No call may be made with a pointer into an attached range, nor from
 /// a signal handler. A forked child has neither the attached ranges nor the pool.
 class FramePool {

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstdint>
 
 #include "perdure/base/check.h"
@@ -53,12 +54,24 @@ Result<std::unique_ptr<UserFaults>> UserFaults::open(Handler handler, bool user_
   if (self->stop_.get() < 0 || self->empty_.get() < 0) return io_error("userfaultfd: set-up");
   self->refill_reserve();
   self->handler_ = std::move(handler);
+  // The threads take no signals: a handler of the program might touch a watched address, and would
+  // wait there for itself.
+  sigset_t all;
+  sigset_t before;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
   self->server_ = std::thread([raw = self.get()] { raw->serve_queue(); });
   self->reader_ = std::thread([raw = self.get()] { raw->read_faults(); });
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   return self;
 }
 
 UserFaults::~UserFaults() {
+  stop();
+  spend_reserve();
+}
+
+void UserFaults::stop() {
   {
     const std::lock_guard lock(queue_mutex_);
     stopping_ = true;
@@ -71,7 +84,6 @@ UserFaults::~UserFaults() {
     PERDURE_CHECK(::write(stop_.get(), &one, sizeof(one)) == sizeof(one), "cannot stop a thread");
     reader_.join();
   }
-  spend_reserve();
 }
 
 Result<void> UserFaults::want_faults(std::byte* address, std::uint64_t bytes) {

@@ -39,6 +39,9 @@ class UserFaults {
   /// Requires: nobody touches watched addresses any more; the process that opened it: a forked
   /// child has none of its threads and must leave the object alone.
   ~UserFaults();
+  /// Ends both threads, and waits for what they are at; faults are not served any more. To be called
+  /// before anything that the handler uses goes, this object included.
+  void stop();
   UserFaults(const UserFaults&) = delete;
   UserFaults& operator=(const UserFaults&) = delete;
 
