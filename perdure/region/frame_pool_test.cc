@@ -281,7 +281,7 @@ TEST_F(FramePoolTest, NoStoreIsLostWhenThreadsShareTooFewFrames) {
 
 /// A page that threads add to without a pause, while another sweeps it out again and again.
 TEST_F(FramePoolTest, NoAdditionIsLostWhileItsPageIsSwappedOut) {
-  constexpr int kLaps = 20;
+  constexpr int kMostLaps = 20'000;  // a machine with one core may need many until they meet
   auto pool = pool_of(with(4));
   const auto view = pool->attach(nullptr, 64 * 4096, file("a"), kBoth).value();
   std::atomic<bool> sweeping{true};
@@ -295,14 +295,14 @@ TEST_F(FramePoolTest, NoAdditionIsLostWhileItsPageIsSwappedOut) {
       additions += mine;
     });
   }
-  for (int lap = 0; lap < kLaps; ++lap) {
+  for (int lap = 0; lap < kMostLaps && pool->statistics().soft_faults < 50; ++lap) {
     for (std::uint64_t page = 1; page < 64; ++page) *word(view, page) = page;
   }
   sweeping = false;
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(*word(view, 0), additions.load());
-  EXPECT_GT(pool->statistics().soft_faults, 0u) << "it was unmapped under the threads";
-  EXPECT_GT(pool->statistics().evictions, 63u * (kLaps - 1));
+  EXPECT_GE(pool->statistics().soft_faults, 50u) << "it was unmapped under the threads";
+  EXPECT_GE(pool->statistics().evictions, 59u);
 }
 
 struct Progress {
