@@ -51,6 +51,28 @@ namespace perdure {
   X(kStaticsFence,                                                                                 \
     "static variables count as initialized before they are, or a transaction on them overtakes "   \
     "that")                                                                                        \
+  X(kFrameData,                                                                                    \
+    "a page brought into a frame is not written back: its entry sends readers to old words")       \
+  X(kFrameDataFence, "a frame's entry may become durable before the page in it")                   \
+  X(kFrameEntry,                                                                                   \
+    "a frame's entry is not written back: stores to the page are looked for in its "               \
+    "file")                                                                                        \
+  X(kFrameEntryFence, "as kFrameEntry: the program's stores may be durable before the entry")      \
+  X(kFrameBacking, "(explorer's file) a page swapped out is not written to its file")              \
+  X(kFrameBackingFence, "(explorer's file) an entry is cleared while its page is on the way")      \
+  X(kFrameClear,                                                                                   \
+    "a cleared entry is not written back: the old page is looked for in a frame that was reused")  \
+  X(kFrameClearFence, "as kFrameClear: the frame may be reused before its entry is cleared")       \
+  X(kFrameName, "a backing file's name is not written back: its entry vouches for old bytes")      \
+  X(kFrameNameFence, "a backing file's entry may become durable before its name")                  \
+  X(kFrameFile, "a backing file's entry is not written back: frames name a file that is unknown")  \
+  X(kFrameFileFence, "as kFrameFile: a frame may name the file before its entry is durable")       \
+  X(kFrameForget, "a dropped file's entry is not written back: it vouches for the next name")      \
+  X(kFrameForgetFence, "as kFrameForget: the next name may come before the end of the last")       \
+  X(kFrameAdopt,                                                                                   \
+    "reconstruction believes entries that a killed process left in caches; a power cut takes "     \
+    "them back")                                                                                   \
+  X(kFrameAdoptFence, "as kFrameAdopt: stores to a frame may be durable before its entry")         \
   X(kUserFlush, "the application's own flush")                                                     \
   X(kUserFence, "the application's own fence")
 

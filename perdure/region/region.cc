@@ -1,25 +1,17 @@
 #include "perdure/region/region.h"
 
 #include <fcntl.h>
-#include <linux/magic.h>
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/random.h>
-#include <sys/stat.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <bit>
-#include <cerrno>
-#include <climits>
 #include <cstring>
-#include <fstream>
-#include <sstream>
-#include <utility>
-#include <vector>
 
 #include "perdure/base/crc32c.h"
+#include "perdure/region/file.h"
 
 #ifndef MAP_SYNC
 #define MAP_SYNC 0x80000
@@ -34,68 +26,6 @@ namespace {
 // Inside the ranges that the address, memory and thread sanitizers leave to the program. Only a
 // preference: links are offsets, so a pool works at any address.
 constexpr std::uint64_t kPreferredBase = 0x7e8000000000;
-
-Error io_error(const std::string& what) {
-  const int saved = errno;
-  const Code code = saved == ENOENT                                          ? Code::kNotFound
-                    : saved == EEXIST                                        ? Code::kExists
-                    : (saved == ENOSPC || saved == EDQUOT || saved == EFBIG) ? Code::kNoSpace
-                                                                             : Code::kIo;
-  return {code, what + ": " + std::strerror(saved)};
-}
-
-/// A file descriptor that closes itself unless it is released.
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(Descriptor&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    return *this;
-  }
-  int get() const { return fd_; }
-  int release() { return std::exchange(fd_, -1); }
-
- private:
-  int fd_;
-};
-
-bool read_at(int fd, void* data, std::size_t bytes, Offset offset) {
-  auto* to = static_cast<char*>(data);
-  while (bytes > 0) {
-    const ssize_t got = ::pread(fd, to, bytes, static_cast<off_t>(offset));
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return false;
-    to += got;
-    offset += static_cast<std::size_t>(got);
-    bytes -= static_cast<std::size_t>(got);
-  }
-  return true;
-}
-
-bool write_at(int fd, const void* data, std::size_t bytes, Offset offset) {
-  const auto* from = static_cast<const char*>(data);
-  while (bytes > 0) {
-    const ssize_t put = ::pwrite(fd, from, bytes, static_cast<off_t>(offset));
-    if (put < 0 && errno == EINTR) continue;
-    if (put <= 0) return false;
-    from += put;
-    offset += static_cast<std::size_t>(put);
-    bytes -= static_cast<std::size_t>(put);
-  }
-  return true;
-}
-
-/// Real blocks for a range of the file, which grows if it must. False with errno set.
-bool allocate_blocks(int fd, Offset offset, std::uint64_t bytes) {
-  do {
-    errno = ::posix_fallocate(fd, static_cast<off_t>(offset), static_cast<off_t>(bytes));
-  } while (errno == EINTR);
-  return errno == 0;
-}
 
 std::uint32_t superblock_crc(const Superblock& super) {
   return crc32c(&super, offsetof(Superblock, crc));
@@ -160,47 +90,6 @@ Result<void> check_superblock(const Superblock& super, const std::string& path) 
     return Error{Code::kCorrupt,
                  path + ": the superblock's section table does not follow from its geometry"};
   return {};
-}
-
-/// Who holds the flock on this file, from the kernel's own list.
-std::string lock_holder(int fd) {
-  struct stat status{};
-  if (::fstat(fd, &status) != 0) return "unknown";
-  std::ifstream locks("/proc/locks");
-  const std::string inode = ":" + std::to_string(status.st_ino) + " ";
-  for (std::string line; std::getline(locks, line);) {
-    if (line.find(inode) == std::string::npos) continue;
-    std::istringstream fields(line);
-    std::string number;
-    std::string type;
-    std::string advisory;
-    std::string mode;
-    std::string pid;
-    if (fields >> number >> type >> advisory >> mode >> pid && type == "FLOCK") return pid;
-  }
-  return "unknown";
-}
-
-std::string directory_of(const std::string& path) {
-  const auto slash = path.rfind('/');
-  if (slash == std::string::npos) return ".";
-  return slash == 0 ? "/" : path.substr(0, slash);
-}
-
-DomainKind domain_of(int fd, std::uint64_t file_bytes) {
-  // A mapping that may be made synchronous is persistent memory; the kernel refuses it for
-  // everything else.
-  void* probe = ::mmap(nullptr, std::min<std::uint64_t>(file_bytes, kPageBytes), PROT_READ,
-                       MAP_SHARED_VALIDATE | MAP_SYNC, fd, 0);
-  if (probe != MAP_FAILED) {
-    ::munmap(probe, kPageBytes);
-    return DomainKind::
-        kAdr;  // eADR cannot be told from user space with certainty: it is asked for, never assumed
-  }
-  struct statfs system{};
-  if (::fstatfs(fd, &system) == 0 && (system.f_type == TMPFS_MAGIC || system.f_type == RAMFS_MAGIC))
-    return DomainKind::kDram;
-  return DomainKind::kSync;
 }
 
 class FileBacking final : public Backing {
@@ -282,55 +171,22 @@ Result<void> Region::create_file(const std::string& path, const CreateOptions& o
       (super.geometry.capacity_bytes - super.heap_offset) / super.geometry.segment_bytes)
     return Error{Code::kInvalid, path + ": " + std::to_string(options.initial_segments) +
                                      " initial segments are more than capacity_bytes holds"};
-  // The name appears last, with everything behind it durable: a cut during creation leaves no file
-  // at all.
-  const std::string directory = directory_of(path);
-  Descriptor file(::open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, options.mode));
-  std::string temporary;
-  if (file.get() < 0 && (errno == EOPNOTSUPP || errno == EISDIR)) {
-    // A name that nobody has: one that a killed process left must not be in the way.
-    std::uint64_t random = 0;
-    (void)::getrandom(&random, sizeof(random), 0);
-    temporary = path + ".creating." + std::to_string(::getpid()) + "." + std::to_string(random);
-    file = Descriptor(::open(temporary.c_str(), O_CREAT | O_EXCL | O_NOFOLLOW | O_RDWR | O_CLOEXEC,
-                             options.mode));
-  }
-  if (file.get() < 0) return io_error(path + ": creating in " + directory);
-  const auto fail = [&](const std::string& step) -> Error {
-    const Error error = io_error(path + ": " + step);
-    if (!temporary.empty()) ::unlink(temporary.c_str());
-    return error;
-  };
-
-  const std::uint64_t bytes =
-      super.heap_offset + options.initial_segments * super.geometry.segment_bytes;
-  if (::ftruncate(file.get(), static_cast<off_t>(bytes)) != 0) return fail("sizing");
-  // Rings stay sparse until a thread uses them; tables and heap have real blocks from the start.
-  const bool allocated =
-      allocate_blocks(file.get(), 0, super.ring_offset) &&
-      (options.initial_segments == 0 ||
-       allocate_blocks(file.get(), super.heap_offset, bytes - super.heap_offset));
-  if (!allocated) return fail("reserving space");
-  const bool written = put_format(super, options.initial_segments, seal(0, kSaltSegment),
-                                  [&](Offset offset, const void* data, std::size_t size) {
-                                    return write_at(file.get(), data, size, offset);
-                                  });
-  if (!written) return fail("formatting");
-  if (::fsync(file.get()) != 0) return fail("sync of the format");
-  const Descriptor parent(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (parent.get() < 0) return fail("opening " + directory);
-  const std::string self = "/proc/self/fd/" + std::to_string(file.get());
-  const int named = temporary.empty() ? ::linkat(AT_FDCWD, self.c_str(), AT_FDCWD, path.c_str(),
-                                                 AT_SYMLINK_FOLLOW)
-                                      : ::link(temporary.c_str(), path.c_str());
-  if (named != 0) return fail("naming");
-  if (!temporary.empty()) ::unlink(temporary.c_str());
-  if (::fsync(parent.get()) != 0) {
-    const Error error = io_error(directory + ": sync of the new name");
-    ::unlink(path.c_str());
-    return error;
-  }
-  return {};
+  return create_whole_file(path, options.mode, [&](int fd) -> Result<void> {
+    const std::uint64_t bytes =
+        super.heap_offset + options.initial_segments * super.geometry.segment_bytes;
+    if (::ftruncate(fd, static_cast<off_t>(bytes)) != 0) return io_error(path + ": sizing");
+    // Rings stay sparse until a thread uses them; tables and heap have real blocks from the start.
+    const bool allocated = allocate_blocks(fd, 0, super.ring_offset) &&
+                           (options.initial_segments == 0 ||
+                            allocate_blocks(fd, super.heap_offset, bytes - super.heap_offset));
+    if (!allocated) return io_error(path + ": reserving space");
+    const bool written = put_format(super, options.initial_segments, seal(0, kSaltSegment),
+                                    [&](Offset offset, const void* data, std::size_t size) {
+                                      return write_at(fd, data, size, offset);
+                                    });
+    if (!written) return io_error(path + ": formatting");
+    return {};
+  });
 }
 
 Result<void> Region::format_memory(std::byte* base, std::uint64_t bytes,
@@ -362,23 +218,10 @@ Result<Superblock> Region::read_superblock(const std::string& path) {
 Result<std::unique_ptr<Region>> Region::open_file(const std::string& path, DomainKind kind,
                                                   Access access, const OpenOptions& options) {
   const bool inspect = access == Access::kInspect;
-  Descriptor file(
-      ::open(path.c_str(), (inspect ? O_RDONLY : O_RDWR) | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
-  if (file.get() < 0) {
-    if (errno == ELOOP)
-      return Error{Code::kInvalid, path + ": is a symbolic link; name the pool file itself"};
-    return io_error(path);
-  }
-  struct stat status{};
-  if (::fstat(file.get(), &status) != 0) return io_error(path);
-  if (!S_ISREG(status.st_mode)) return Error{Code::kForeign, path + ": not a regular file"};
-  if (::flock(file.get(), (inspect ? LOCK_SH : LOCK_EX) | LOCK_NB) != 0) {
-    if (errno != EWOULDBLOCK) return io_error(path + ": locking");
-    return Error{Code::kBusy, path + ": in use by process " + lock_holder(file.get()) +
-                                  "; close it there first"};
-  }
-
-  const auto file_bytes = static_cast<std::uint64_t>(status.st_size);
+  auto locked = open_locked(path, inspect);
+  if (!locked) return locked.error();
+  Descriptor& file = locked->fd;
+  const std::uint64_t file_bytes = locked->bytes;
   Superblock super{};
   const std::size_t readable = std::min<std::uint64_t>(file_bytes, sizeof(super));
   if (!read_at(file.get(), &super, readable, 0)) return io_error(path + ": reading the superblock");
@@ -404,7 +247,7 @@ Result<std::unique_ptr<Region>> Region::open_file(const std::string& path, Domai
   std::unique_ptr<Region> region(new Region);
   region->path_ = path;
   region->range_bytes_ = options.range_bytes;
-  region->domain_ = kind != DomainKind::kAuto ? kind : domain_of(file.get(), file_bytes);
+  region->domain_ = kind != DomainKind::kAuto ? kind : domain_of_file(file.get(), file_bytes);
   const bool is_private = inspect || region->domain_ == DomainKind::kSync;
   // The whole capacity is mapped at once: growing then only extends the file under addresses that
   // already exist.

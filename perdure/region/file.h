@@ -1,0 +1,64 @@
+// What every file of the house needs of the operating system: made whole or not at all, locked by
+// one process, read and written in full, told apart by what it lies on.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <utility>
+
+#include "perdure/base/words.h"
+#include "perdure/domain/domain.h"
+#include "perdure/error.h"
+
+namespace perdure {
+
+/// `what`, and why the last system call failed (errno): kNotFound, kExists, kNoSpace or kIo.
+Error io_error(const std::string& what);
+
+/// A file descriptor that closes itself unless it is released.
+class Descriptor {
+ public:
+  explicit Descriptor(int fd = -1) : fd_(fd) {}
+  ~Descriptor();
+  Descriptor(const Descriptor&) = delete;
+  Descriptor(Descriptor&& other) noexcept : fd_(other.release()) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  int get() const { return fd_; }
+  int release() { return std::exchange(fd_, -1); }
+
+ private:
+  int fd_;
+};
+
+/// All of the bytes, or false with errno set (0 when the file ends before them).
+bool read_at(int fd, void* data, std::size_t bytes, Offset offset);
+bool write_at(int fd, const void* data, std::size_t bytes, Offset offset);
+/// Real blocks for a range of the file, which grows if it must. False with errno set.
+bool allocate_blocks(int fd, Offset offset, std::uint64_t bytes);
+
+std::string directory_of(const std::string& path);
+
+/// Creates the file whole or not at all: `fill` writes it while it has no name; it is synced, then
+/// linked, and the directory is synced.
+/// Errors: kExists, kIo, kNoSpace, and what `fill` answers; then there is no new file.
+Result<void> create_whole_file(const std::string& path, unsigned mode,
+                               const std::function<Result<void>(int fd)>& fill);
+
+struct LockedFile {
+  Descriptor fd;
+  std::uint64_t bytes;
+};
+/// Opens a regular file and takes its lock: alone for writing, with other readers for inspection.
+/// Errors: kNotFound, kInvalid (a symbolic link), kForeign (not a regular file), kBusy (with the
+///         holder's pid), kIo.
+Result<LockedFile> open_locked(const std::string& path, bool inspect);
+
+/// kAdr where the kernel vouches for synchronous mappings, kDram on tmpfs, else kSync. eADR cannot
+/// be told from user space with certainty: it is asked for, never assumed.
+DomainKind domain_of_file(int fd, std::uint64_t file_bytes);
+
+}  // namespace perdure
