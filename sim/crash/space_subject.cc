@@ -117,6 +117,8 @@ class SpaceSession final : public Session {
         }).value();
   }
 
+  /// The session before the first that is explored: so that this one makes the static variables.
+  void setup() override { files_->remove(SpaceFiles::kStatics).value(); }
   void step(std::uint64_t step) override { scenario_->step(*space_, step); }
   std::optional<std::string> check(std::uint64_t step) override {
     return scenario_->check(*space_, step);
