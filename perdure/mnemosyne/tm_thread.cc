@@ -156,12 +156,13 @@ void Thread::forget() {
 }
 
 void Thread::keep(const void* address, std::size_t bytes) {
-  kept_.push_back({const_cast<void*>(address), bytes, kept_bytes_.size()});
+  kept_.push_back({const_cast<void*>(address), bytes, kept_bytes_.size(), on_own_stack(address)});
   const auto* from = static_cast<const std::byte*>(address);
   kept_bytes_.insert(kept_bytes_.end(), from, from + bytes);
 }
 
-/// `dead_below`: frames below it are given up with the attempt; what lies there now is ours.
+/// `dead_below`: the transaction's frames below it are given up with the attempt. Where they were, the frames of this
+/// function and of those that it calls may be by now: nothing may be restored there.
 void Thread::undo_to(std::size_t kept, std::size_t undo_actions, std::size_t allocations,
                      std::uintptr_t dead_below) {
   while (undo_actions_.size() > undo_actions) {
@@ -169,12 +170,10 @@ void Thread::undo_to(std::size_t kept, std::size_t undo_actions, std::size_t all
     undo_actions_.pop_back();
     action.run(action.argument);
   }
-  const auto here = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
   while (kept_.size() > kept) {
     const Kept old = kept_.back();
     kept_.pop_back();
-    const auto at = reinterpret_cast<std::uintptr_t>(old.address);
-    if (!(at >= here && at < dead_below))
+    if (!old.in_own_frame || reinterpret_cast<std::uintptr_t>(old.address) >= dead_below)
       std::memcpy(old.address, kept_bytes_.data() + old.at, old.bytes);
     kept_bytes_.resize(old.at);
   }

@@ -101,7 +101,8 @@ class Thread {
   struct Kept {
     void* address;
     std::size_t bytes;
-    std::size_t at;  // in kept_bytes_
+    std::size_t at;     // in kept_bytes_
+    bool in_own_frame;  // of a function that the transaction called: it may have returned since
   };
   /// What an inner transaction that may be cancelled comes back to.
   struct Checkpoint {
