@@ -40,6 +40,9 @@ Tables& tables() {
 }
 
 }  // namespace
+
+void* find_clone(void* function) { return tables().clone_of(function); }
+
 }  // namespace perdure::tm
 
 // NOLINTBEGIN(readability-identifier-naming, bugprone-reserved-identifier)
@@ -62,7 +65,7 @@ void _ITM_deregisterTMCloneTable(void* table) {
 }
 
 void* _ITM_getTMCloneSafe(void* function) {
-  void* const clone = perdure::tm::tables().clone_of(function);
+  void* const clone = perdure::tm::find_clone(function);
   if (clone == nullptr)
     perdure::mnemosyne::stop(
         "a __transaction_atomic calls, through a pointer, a function that has no transactional "
@@ -72,7 +75,7 @@ void* _ITM_getTMCloneSafe(void* function) {
 }
 
 void* _ITM_getTMCloneOrIrrevocable(void* function) {
-  if (void* const clone = perdure::tm::tables().clone_of(function); clone != nullptr) return clone;
+  if (void* const clone = perdure::tm::find_clone(function); clone != nullptr) return clone;
   perdure::tm::Thread::self().become_irrevocable(function);
   return function;
 }

@@ -1,8 +1,14 @@
 // C++ exceptions inside transactions. What the runtime must know of them is what to take back with an attempt: objects
-// that were allocated and not yet thrown, and catch blocks that were entered and not left.
-#include "perdure/mnemosyne/tm_thread.h"
+// that were allocated and not caught yet, and catch blocks that were entered and not left; and that the destructor of an
+// exception, which libstdc++ calls when the last handler is left, is a function outside transactions:
+//
+//   it has a clone      the clone runs there, as a part of the transaction
+//   it has none         it runs after the commit, because what it reads may still be buffered and what it frees would be
+//   (std::logic_error)  freed again by an attempt that ends. Until then an exception_ptr keeps the object.
+#include <map>
+#include <mutex>
 
-using perdure::tm::Thread;
+#include "perdure/mnemosyne/tm_thread.h"
 
 // libstdc++'s.
 // NOLINTBEGIN(readability-identifier-naming, bugprone-reserved-identifier)
@@ -12,26 +18,125 @@ void __cxa_free_exception(void*) noexcept;
 [[noreturn]] void __cxa_throw(void*, void*, void (*)(void*));
 void* __cxa_begin_catch(void*) noexcept;
 void __cxa_end_catch();
+}
+// NOLINTEND(readability-identifier-naming, bugprone-reserved-identifier)
 
+namespace perdure::tm {
+namespace {
+
+using Destructor = void (*)(void*);
+
+/// The destructors of the exceptions that transactions threw, by object: such an exception may be destroyed after its
+/// transaction, and by another thread.
+class Destructors {
+ public:
+  void put(void* object, Destructor destructor) {
+    const std::scoped_lock lock(mutex_);
+    of_[object] = destructor;
+  }
+  Destructor find(void* object) {
+    const std::scoped_lock lock(mutex_);
+    const auto found = of_.find(object);
+    return found == of_.end() ? nullptr : found->second;
+  }
+  Destructor take(void* object) {
+    const std::scoped_lock lock(mutex_);
+    const auto node = of_.extract(object);
+    return node.empty() ? nullptr : node.mapped();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<void*, Destructor> of_;
+};
+
+Destructors& destructors() {
+  static auto* const the_destructors =
+      new Destructors;  // never destroyed: the last user comes later
+  return *the_destructors;
+}
+
+void* clone_of(Destructor destructor) { return find_clone(reinterpret_cast<void*>(destructor)); }
+
+/// For an exception that was taken back, and so has no destructor to run.
+void free_exception(void* object) {
+  (void)destructors().take(object);
+  __cxa_free_exception(object);
+}
+
+/// What libstdc++ knows as the destructor of every exception that a transaction threw.
+void destroy(void* object) {
+  const Destructor destructor = destructors().take(object);
+  if (destructor == nullptr) return;
+  Thread& thread = Thread::self();
+  void* const clone = thread.active() && !thread.irrevocable() ? clone_of(destructor) : nullptr;
+  if (clone == nullptr) return destructor(object);
+  // A conflict ends the clone, and nobody comes back here to free the object.
+  thread.allocated(object, __cxa_free_exception);
+  reinterpret_cast<Destructor>(clone)(object);
+  thread.forget_allocation(object);
+}
+
+void* object_of(const std::exception_ptr& exception) {
+  void* object = nullptr;
+  static_assert(sizeof(exception) == sizeof(object));
+  std::memcpy(&object, static_cast<const void*>(&exception), sizeof(object));
+  return object;
+}
+
+/// What was thrown lies behind the unwinder's header.
+void* object_behind(void* exception) { return static_cast<_Unwind_Exception*>(exception) + 1; }
+
+}  // namespace
+
+void Thread::drop_in_flight(void* exception) {
+  void* const object = object_behind(exception);
+  for (const Action& action : allocations_) {
+    if (action.argument == object) return;
+  }
+  (void)destructors().take(object);
+  _Unwind_DeleteException(static_cast<_Unwind_Exception*>(exception));
+}
+
+void Thread::forget_destructor(const std::exception_ptr& exception) {
+  (void)destructors().take(object_of(exception));
+}
+
+}  // namespace perdure::tm
+
+using perdure::tm::Thread;
+
+// NOLINTBEGIN(readability-identifier-naming, bugprone-reserved-identifier)
+extern "C" {
 void* _ITM_cxa_allocate_exception(std::size_t bytes) {
   void* const exception = __cxa_allocate_exception(bytes);
-  Thread::self().exceptions.unthrown = exception;
+  Thread::self().allocated(exception, perdure::tm::free_exception);
   return exception;
 }
 void _ITM_cxa_free_exception(void* exception) {
-  Thread::self().exceptions.unthrown = nullptr;
+  Thread::self().forget_allocation(exception);
   __cxa_free_exception(exception);
 }
 void _ITM_cxa_throw(void* exception, void* type, void (*destructor)(void*)) {
-  Thread::self().exceptions.unthrown = nullptr;
-  __cxa_throw(exception, type, destructor);
+  if (destructor == nullptr) __cxa_throw(exception, type, nullptr);
+  perdure::tm::destructors().put(exception, destructor);
+  __cxa_throw(exception, type, perdure::tm::destroy);
 }
 void* _ITM_cxa_begin_catch(void* exception) {
-  ++Thread::self().exceptions.caught;
+  Thread& thread = Thread::self();
+  ++thread.caught_exceptions;
+  // It belongs to the handler from now on.
+  thread.forget_allocation(perdure::tm::object_behind(exception));
   return __cxa_begin_catch(exception);
 }
 void _ITM_cxa_end_catch() {
-  --Thread::self().exceptions.caught;
+  Thread& thread = Thread::self();
+  --thread.caught_exceptions;
+  if (std::exception_ptr exception = std::current_exception(); exception != nullptr) {
+    const auto destructor = perdure::tm::destructors().find(perdure::tm::object_of(exception));
+    if (destructor != nullptr && perdure::tm::clone_of(destructor) == nullptr)
+      thread.destroy_after_commit(std::move(exception));
+  }
   __cxa_end_catch();
 }
 }

@@ -1,15 +1,23 @@
 #include "perdure/mnemosyne/tm_thread.h"
 
+#include <cxxabi.h>
 #include <dlfcn.h>
 #include <pthread.h>
-#include <unwind.h>
 
 #include <cstdlib>
 #include <memory>
 #include <utility>
 
-// In libstdc++, for runtimes like this one; absent in C programs.
-extern "C" void __cxa_tm_cleanup(void*, void*, unsigned) __attribute__((weak));  // NOLINT: its name
+// The C++ ABI gives this layout to what abi::__cxa_get_globals() returns, and libstdc++ no header.
+namespace __cxxabiv1 {  // NOLINT: its name
+struct __cxa_eh_globals {
+  void* caught;
+  unsigned uncaught;
+};
+}  // namespace __cxxabiv1
+
+// In libstdc++, for runtimes like this one.
+extern "C" void __cxa_tm_cleanup(void*, void*, unsigned);  // NOLINT: its name
 
 namespace perdure::tm {
 namespace {
@@ -24,6 +32,9 @@ bool irrevocable_allowed() {
   }();
   return allowed;
 }
+
+/// Exceptions of this thread that were thrown and not caught yet.
+unsigned& uncaught_exceptions() { return abi::__cxa_get_globals()->uncaught; }
 
 std::string symbol_of(const void* address) {
   Dl_info info{};
@@ -48,7 +59,8 @@ std::uint32_t Thread::begin(std::uint32_t properties, const JumpBuffer& buffer) 
     if ((properties & kHasNoAbort) == 0) {  // only what may be cancelled alone pays for that
       checkpoint.emplace(Checkpoint{tx().save(), kept_.size(), commit_actions_.size(),
                                     undo_actions_.size(), allocations_.size(), frees_.size(),
-                                    exceptions});
+                                    destroyed_later_.size(), caught_exceptions,
+                                    uncaught_exceptions()});
       keeps_frames_from_ = buffer.stack;
     }
     levels_.push_back({buffer, std::move(checkpoint)});
@@ -59,6 +71,7 @@ std::uint32_t Thread::begin(std::uint32_t properties, const JumpBuffer& buffer) 
     mnemosyne::stop("__transaction_atomic inside Pool::atomically; use one of the two");
   levels_.push_back({buffer, std::nullopt});
   own_stack_end_ = buffer.stack;
+  uncaught_before_ = uncaught_exceptions();
   wants_serial_ = (properties & kInstrumentedCode) == 0;
   start_attempt();
   if (wants_serial_) {  // gcc made no other code than what cannot be taken back
@@ -114,7 +127,6 @@ void Thread::commit(void* exception_in_flight) {
     }
     return;
   }
-  in_flight_ = exception_in_flight;
   PoolCore& core = space_->pool().core();
   const bool updates = tx().has_updates() || tx().has_volatile_updates();
   bool committed = false;
@@ -128,16 +140,21 @@ void Thread::commit(void* exception_in_flight) {
   } catch (const std::exception& error) {
     mnemosyne::stop(std::string("a transaction could not commit: ") + error.what());
   }
-  if (!committed) restart();
+  if (!committed) {
+    if (exception_in_flight != nullptr) drop_in_flight(exception_in_flight);
+    restart();
+  }
   const std::uint64_t stamp = tx().last_stamp();
   leave_serial();
   if (updates || !frees_.empty()) core.quiesce(stamp);
-  // The actions may run transactions of their own.
-  const std::vector<Action> frees = std::move(frees_);
-  const std::vector<Action> actions = std::move(commit_actions_);
+  // The actions and destructors may run transactions of their own. The actions come first: they may use what is freed.
+  const std::vector<Action> actions = std::exchange(commit_actions_, {});
+  const std::vector<Action> frees = std::exchange(frees_, {});
+  std::vector<std::exception_ptr> exceptions = std::exchange(destroyed_later_, {});
   forget();
-  for (const Action& action : frees) action.run(action.argument);
   for (const Action& action : actions) action.run(action.argument);
+  for (const Action& action : frees) action.run(action.argument);
+  exceptions.clear();
 }
 
 void Thread::forget() {
@@ -151,17 +168,18 @@ void Thread::forget() {
   own_stack_end_ = 0;
   keeps_frames_from_ = 0;
   wants_serial_ = false;
-  in_flight_ = nullptr;
-  exceptions = {};
+  caught_exceptions = 0;
+  destroyed_later_.clear();
 }
 
 void Thread::keep(const void* address, std::size_t bytes) {
-  kept_.push_back({const_cast<void*>(address), bytes, kept_bytes_.size()});
+  kept_.push_back({const_cast<void*>(address), bytes, kept_bytes_.size(), on_own_stack(address)});
   const auto* from = static_cast<const std::byte*>(address);
   kept_bytes_.insert(kept_bytes_.end(), from, from + bytes);
 }
 
-/// `dead_below`: frames below it are given up with the attempt; what lies there now is ours.
+/// `dead_below`: the transaction's frames below it are given up with the attempt. Where they were, the frames of this
+/// function and of those that it calls may be by now: nothing may be restored there.
 void Thread::undo_to(std::size_t kept, std::size_t undo_actions, std::size_t allocations,
                      std::uintptr_t dead_below) {
   while (undo_actions_.size() > undo_actions) {
@@ -169,12 +187,10 @@ void Thread::undo_to(std::size_t kept, std::size_t undo_actions, std::size_t all
     undo_actions_.pop_back();
     action.run(action.argument);
   }
-  const auto here = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
   while (kept_.size() > kept) {
     const Kept old = kept_.back();
     kept_.pop_back();
-    const auto at = reinterpret_cast<std::uintptr_t>(old.address);
-    if (!(at >= here && at < dead_below))
+    if (!old.in_own_frame || reinterpret_cast<std::uintptr_t>(old.address) >= dead_below)
       std::memcpy(old.address, kept_bytes_.data() + old.at, old.bytes);
     kept_bytes_.resize(old.at);
   }
@@ -185,22 +201,29 @@ void Thread::undo_to(std::size_t kept, std::size_t undo_actions, std::size_t all
   }
 }
 
-void Thread::undo_exceptions(const Exceptions& before) {
-  const unsigned caught = exceptions.caught - before.caught;
-  void* const unthrown = exceptions.unthrown == before.unthrown ? nullptr : exceptions.unthrown;
-  if ((caught > 0 || unthrown != nullptr) && __cxa_tm_cleanup != nullptr) {
-    __cxa_tm_cleanup(unthrown, in_flight_, caught);
-  } else if (in_flight_ != nullptr) {
-    _Unwind_DeleteException(static_cast<_Unwind_Exception*>(in_flight_));
+/// After undo_to(), which freed those that nobody had caught.
+void Thread::undo_exceptions(unsigned caught, unsigned uncaught, std::size_t destroyed_later) {
+  if (caught_exceptions > caught) __cxa_tm_cleanup(nullptr, nullptr, caught_exceptions - caught);
+  caught_exceptions = caught;
+  uncaught_exceptions() = uncaught;
+  while (destroyed_later_.size() > destroyed_later) {
+    forget_destructor(destroyed_later_.back());
+    destroyed_later_.pop_back();
   }
-  in_flight_ = nullptr;
-  exceptions = before;
+}
+
+void Thread::forget_allocation(void* memory) {
+  for (std::size_t i = allocations_.size(); i-- > 0;) {
+    if (allocations_[i].argument != memory) continue;
+    allocations_.erase(allocations_.begin() + static_cast<std::ptrdiff_t>(i));
+    return;
+  }
 }
 
 void Thread::restart() {
   const JumpBuffer buffer = levels_.front().buffer;
   undo_to(0, 0, 0, buffer.stack);
-  undo_exceptions({});
+  undo_exceptions(0, uncaught_before_, 0);
   space_->pool().core().retry_later(*context_);
   leave_serial();
   const bool serial = wants_serial_;
@@ -220,7 +243,7 @@ void Thread::abort(std::uint32_t reason) {
   if (level.checkpoint && (reason & kOuterAbort) == 0) {
     const Checkpoint& checkpoint = *level.checkpoint;
     undo_to(checkpoint.kept, checkpoint.undo_actions, checkpoint.allocations, buffer.stack);
-    undo_exceptions(checkpoint.exceptions);
+    undo_exceptions(checkpoint.caught, checkpoint.uncaught, checkpoint.destroyed_later);
     commit_actions_.resize(checkpoint.commit_actions);
     frees_.resize(checkpoint.frees);
     tx().roll_back_to(checkpoint.savepoint);
@@ -233,7 +256,7 @@ void Thread::abort(std::uint32_t reason) {
   }
   const JumpBuffer outermost = levels_.front().buffer;
   undo_to(0, 0, 0, outermost.stack);
-  undo_exceptions({});
+  undo_exceptions(0, uncaught_before_, 0);
   tx().roll_back();
   context_->attempts = 0;
   leave_serial();

@@ -12,7 +12,10 @@
 //             snapshot. gcc's own runtime promises that, so programs rely on it.
 #pragma once
 
+#include <unwind.h>
+
 #include <cstring>
+#include <exception>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -87,11 +90,13 @@ class Thread {
   /// `release(memory)` runs when the transaction has committed and nobody reads the memory any more.
   void freed(void* memory, void (*release)(void*)) { frees_.push_back({release, memory}); }
 
-  struct Exceptions {
-    void* unthrown = nullptr;  // allocated, not thrown yet
-    unsigned caught = 0;       // catch blocks entered and not left
-  };
-  Exceptions exceptions;
+  /// The attempt no longer has to release `memory`.
+  void forget_allocation(void* memory);
+  /// Keeps an exception until the transaction has committed.
+  void destroy_after_commit(std::exception_ptr exception) {
+    destroyed_later_.push_back(std::move(exception));
+  }
+  unsigned caught_exceptions = 0;  // catch blocks entered in this transaction and not left
 
  private:
   struct Action {
@@ -101,13 +106,14 @@ class Thread {
   struct Kept {
     void* address;
     std::size_t bytes;
-    std::size_t at;  // in kept_bytes_
+    std::size_t at;     // in kept_bytes_
+    bool in_own_frame;  // of a function that the transaction called: it may have returned since
   };
   /// What an inner transaction that may be cancelled comes back to.
   struct Checkpoint {
     Tx::Savepoint savepoint;
-    std::size_t kept, commit_actions, undo_actions, allocations, frees;
-    Exceptions exceptions;
+    std::size_t kept, commit_actions, undo_actions, allocations, frees, destroyed_later;
+    unsigned caught, uncaught;
   };
   struct Level {
     JumpBuffer buffer;
@@ -119,7 +125,11 @@ class Thread {
   [[noreturn]] void restart();
   void undo_to(std::size_t kept, std::size_t undo_actions, std::size_t allocations,
                std::uintptr_t dead_below);
-  void undo_exceptions(const Exceptions& before);
+  void undo_exceptions(unsigned caught, unsigned uncaught, std::size_t destroyed_later);
+  /// Frees an exception that was leaving the transaction when the commit failed, unless undo_to() will.
+  void drop_in_flight(void* exception);
+  /// The exception is gone without having been destroyed.
+  static void forget_destructor(const std::exception_ptr& exception);
   void leave_serial();
   void forget();
 
@@ -139,7 +149,8 @@ class Thread {
   bool serial_ = false;        // holds the serial lock alone
   bool wants_serial_ = false;  // the next attempt is to
   bool shares_serial_ = false;
-  void* in_flight_ = nullptr;  // the exception that is leaving the transaction
+  unsigned uncaught_before_ = 0;  // exceptions on their way when the transaction began
+  std::vector<std::exception_ptr> destroyed_later_;
   std::vector<Level> levels_;
   std::vector<Kept> kept_;
   std::vector<std::byte> kept_bytes_;
@@ -148,5 +159,8 @@ class Thread {
   std::vector<Action> allocations_;
   std::vector<Action> frees_;
 };
+
+/// The clone that gcc made of `function` for transactions, or null.
+void* find_clone(void* function);
 
 }  // namespace perdure::tm
