@@ -27,6 +27,6 @@ transaction_scenarios();                     // commit, abort, log laps, truncat
 std::vector<Subject> heap_scenarios();       // allocate, free, reuse, roots, growth
 std::vector<Subject> thread_scenarios();     // logs of several threads, merged by stamp
 std::vector<Subject> log_scenarios();        // the bare logs, and perdure::Log
-std::vector<Subject> container_scenarios();  // hash_map, btree_map, vector, string
+std::vector<Subject> container_scenarios();  // hash_map, btree_map, rb_map, vector, string
 
 }  // namespace perdure::crash
