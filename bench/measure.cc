@@ -137,6 +137,10 @@ std::vector<Timing> race(Team& team, const std::vector<Contestant>& contestants,
     }
   }
   for (std::size_t i = 0; i < contestants.size(); ++i) {
+    const auto [fastest, slowest] =
+        std::minmax_element(samples[i].cpu.begin(), samples[i].cpu.end());
+    timings[i].fastest_cpu_ns = *fastest;
+    timings[i].slowest_cpu_ns = *slowest;
     timings[i].cpu_ns = quartiles(std::move(samples[i].cpu));
     timings[i].wall_ns = quartiles(std::move(samples[i].wall));
   }

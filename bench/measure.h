@@ -69,6 +69,8 @@ struct RaceRules {
 struct Timing {
   Quartiles cpu_ns;   // per operation
   Quartiles wall_ns;  // per operation of the whole team: wall time / operations of all threads
+  double fastest_cpu_ns = 0;  // of all repetitions
+  double slowest_cpu_ns = 0;
   std::uint64_t operations = 0;  // in one batch of one thread
 };
 

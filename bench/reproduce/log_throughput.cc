@@ -1,0 +1,90 @@
+// Table 6: throughput of the commit-record log ("base") and the torn-bit log.
+#include "bench/log_rows.h"
+#include "bench/reproduce/judge.h"
+#include "bench/reproduce/paper_mnemosyne.h"
+#include "bench/reproduce/settings.h"
+
+namespace perdure::bench::reproduce {
+namespace {
+
+void judge(Section& section) {
+  const Series& gain = *section.find("tornbit / base");
+  std::vector<double> small;
+  std::vector<double> large;
+  for (std::size_t i = 0; i < section.x.size(); ++i)
+    (section.x[i] < paper::kSmallValueBytes ? small : large).push_back(gain.at(i));
+  const auto costs = [&](std::size_t place) {
+    return fmt::format(
+        "At {:.0f} B an append takes the base {:.0f} ns and the torn-bit log {:.0f} ns, of which "
+        "one wait is the emulated latency; from {:.0f} to {:.0f} B they grow by {:.2f} and {:.2f} "
+        "ns a byte.",
+        section.x[place], section.x[place] / section.find("base")->at(place) * 1e3,
+        section.x[place] / section.find("tornbit")->at(place) * 1e3, section.x.front(),
+        section.x.back(),
+        (section.x.back() / section.find("base")->at(section.x.size() - 1) -
+         section.x.front() / section.find("base")->at(0)) *
+            1e3 / (section.x.back() - section.x.front()),
+        (section.x.back() / section.find("tornbit")->at(section.x.size() - 1) -
+         section.x.front() / section.find("tornbit")->at(0)) *
+            1e3 / (section.x.back() - section.x.front()));
+  };
+  if (!small.empty()) {
+    const Seen found = seen(small);
+    const bool agrees = found.low > 1 && found.high <= 2 * kTolerance;
+    section.judgements.push_back({std::string(paper::kTornbitSmall),
+                                  range_text(found, " times the base"), agrees,
+                                  agrees ? "" : costs(0)});
+  }
+  if (!large.empty()) {
+    const Seen found = seen(large);
+    const bool agrees = found.high < 1;
+    section.judgements.push_back({std::string(paper::kTornbitLarge),
+                                  range_text(found, " times the base"), agrees,
+                                  agrees ? "" : costs(section.x.size() - 1)});
+  }
+}
+
+}  // namespace
+
+Section measure_log_throughput(const Settings& settings) {
+  Section section;
+  section.id = "table6";
+  section.title = "Table 6: throughput of the base and the torn-bit log";
+  section.method =
+      "Records appended one by one, each durable on return, on emulated memory; the log is emptied "
+      "when it is full. Base: a commit record after a fence of its own.";
+  section.x_name = "record (bytes)";
+  section.log_y = true;
+  for (const std::uint64_t bytes : settings.record_bytes)
+    section.x.push_back(static_cast<double>(bytes));
+  tell_progress("table 6", 0, 1);
+  const std::vector<LogRow> rows =
+      measure_logs(settings.dir, settings.rules, settings.record_bytes, settings.memory.model());
+  const auto rate = [](std::uint64_t bytes, const Timing& timing) {
+    const auto megabytes = [&](double ns) { return static_cast<double>(bytes) / ns * 1e3; };
+    return Spread{megabytes(timing.cpu_ns.median), megabytes(timing.slowest_cpu_ns),
+                  megabytes(timing.fastest_cpu_ns)};
+  };
+  Series& base = section.add("base", "MB/s", Origin::kPerdure);
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    base.values[i] = rate(rows[i].bytes, rows[i].commit_record);
+  Series& tornbit = section.add("tornbit", "MB/s", Origin::kPerdure);
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    tornbit.values[i] = rate(rows[i].bytes, rows[i].tornbit);
+  section.add_ratio("tornbit / base", "tornbit", "base");
+  const auto add_paper = [&](const std::string& name, auto value) {
+    Series& series = section.add("paper: " + name, "MB/s", Origin::kPaper);
+    for (std::size_t i = 0; i < section.x.size(); ++i) {
+      for (const paper::LogThroughput& row : paper::kTable6) {
+        if (row.record_bytes == settings.record_bytes[i])
+          series.values[i] = Spread{value(row), value(row), value(row)};
+      }
+    }
+  };
+  add_paper("base", [](const paper::LogThroughput& row) { return row.base; });
+  add_paper("tornbit", [](const paper::LogThroughput& row) { return row.tornbit; });
+  judge(section);
+  return section;
+}
+
+}  // namespace perdure::bench::reproduce
