@@ -30,6 +30,7 @@ class Lane {
     }
   }
   void run(std::uint64_t updates) {
+    begin_ = TscClock::now();
     for (; updates > 0; --updates) {
       const bool inserts = churn_.insert_is_next();
       const std::uint64_t key =
@@ -48,6 +49,7 @@ class Lane {
       TscClock::spin_until(
           end + static_cast<std::uint64_t>(static_cast<double>(end - start) * idle_per_busy_));
     }
+    end_ = TscClock::now();
   }
   /// Every live record, and some that are gone.
   void verify() {
@@ -65,7 +67,19 @@ class Lane {
   struct Times {
     std::uint64_t ticks = 0;
     std::uint64_t count = 0;
+
+    Times& operator+=(const Times& more) {
+      ticks += more.ticks;
+      count += more.count;
+      return *this;
+    }
+    double mean_us() const {
+      return static_cast<double>(ticks) / static_cast<double>(count) / TscClock::ticks_per_ns() /
+             1e3;
+    }
   };
+  std::uint64_t began() const { return begin_; }
+  std::uint64_t ended() const { return end_; }
   Times take_inserts() { return std::exchange(inserts_, {}); }
   Times take_erasures() { return std::exchange(erasures_, {}); }
 
@@ -83,15 +97,30 @@ class Lane {
   std::uint64_t first_key_;
   std::string value_;
   double idle_per_busy_;
+  std::uint64_t begin_ = 0;  // of the last run
+  std::uint64_t end_ = 0;
   Times inserts_;
   Times erasures_;
 };
 
-/// One store under measurement.
+/// What the runs of one kind of store took.
+struct Runs {
+  std::vector<double> insert_us;
+  std::vector<double> erase_us;
+  std::vector<double> updates_per_s;
+  std::vector<double> device_us;
+  std::vector<double> retries;
+
+  ChurnResult result() const {
+    return {spread_of(insert_us), spread_of(erase_us), spread_of(updates_per_s),
+            spread_of(device_us).median, spread_of(retries).median};
+  }
+};
+
+/// One store and the team that updates it.
 class Runner {
  public:
-  Runner(UpdateStore& store, const ChurnOptions& options, Team& team)
-      : store_(store), team_(team), rules_(options.rules) {
+  Runner(UpdateStore& store, const ChurnOptions& options, Team& team) : store_(store), team_(team) {
     for (unsigned thread = 0; thread < options.threads; ++thread)
       lanes_.push_back(std::make_unique<Lane>(store, options, thread));
     store_.enter(Phase::kFill);
@@ -101,75 +130,68 @@ class Runner {
     store_.enter(Phase::kMeasure);
     const double warm_ns = run(kWarmUpUpdates);
     updates_ = std::max<std::uint64_t>(
-        16, static_cast<std::uint64_t>(rules_.seconds * 1e9 / warm_ns * kWarmUpUpdates));
+        16, static_cast<std::uint64_t>(options.rules.seconds * 1e9 / warm_ns * kWarmUpUpdates));
     updates_ += updates_ % 2;  // as many inserts as deletes
-    forget_times();
-  }
-
-  void measure() {
-    const double device_before = store_.device_ns();
-    const double wall_ns = run(updates_);
-    const auto all = static_cast<double>(updates_ * lanes_.size());
-    rate_.push_back(all / wall_ns * 1e9);
-    device_us_.push_back((store_.device_ns() - device_before) / all / 1e3);
-    Lane::Times inserts;
-    Lane::Times erasures;
-    for (const auto& lane : lanes_) {
-      add(inserts, lane->take_inserts());
-      add(erasures, lane->take_erasures());
-    }
-    insert_us_.push_back(microseconds(inserts));
-    erase_us_.push_back(microseconds(erasures));
-  }
-  ChurnResult result() {
-    for (const auto& lane : lanes_) lane->verify();
-    return {spread_of(insert_us_), spread_of(erase_us_), spread_of(rate_),
-            spread_of(device_us_).median};
-  }
-
- private:
-  double run(std::uint64_t updates) {
-    return team_.run([&](unsigned thread) { lanes_[thread]->run(updates); }).wall_ns;
-  }
-  void forget_times() {
     for (const auto& lane : lanes_) {
       lane->take_inserts();
       lane->take_erasures();
     }
   }
-  static void add(Lane::Times& sum, const Lane::Times& more) {
-    sum.ticks += more.ticks;
-    sum.count += more.count;
+
+  void measure(Runs& runs) {
+    const double device_before = store_.device_ns();
+    const std::uint64_t retries_before = store_.retries();
+    const double wall_ns = run(updates_);
+    const auto all = static_cast<double>(updates_ * lanes_.size());
+    runs.updates_per_s.push_back(all / wall_ns * 1e9);
+    runs.device_us.push_back((store_.device_ns() - device_before) / all / 1e3);
+    runs.retries.push_back(static_cast<double>(store_.retries() - retries_before) / all);
+    Lane::Times inserts;
+    Lane::Times erasures;
+    for (const auto& lane : lanes_) {
+      inserts += lane->take_inserts();
+      erasures += lane->take_erasures();
+      lane->verify();
+    }
+    runs.insert_us.push_back(inserts.mean_us());
+    runs.erase_us.push_back(erasures.mean_us());
   }
-  static double microseconds(const Lane::Times& times) {
-    return static_cast<double>(times.ticks) / TscClock::ticks_per_ns() / 1e3 /
-           static_cast<double>(times.count);
+
+ private:
+  /// From the first thread's begin to the last one's end, in ns. By their own clocks: the thread that
+  /// starts the team may be late to look at its own.
+  double run(std::uint64_t updates) {
+    team_.run([&](unsigned thread) { lanes_[thread]->run(updates); });
+    std::uint64_t begin = lanes_[0]->began();
+    std::uint64_t end = lanes_[0]->ended();
+    for (const auto& lane : lanes_) {
+      begin = std::min(begin, lane->began());
+      end = std::max(end, lane->ended());
+    }
+    return static_cast<double>(end - begin) / TscClock::ticks_per_ns();
   }
 
   UpdateStore& store_;
   Team& team_;
-  RaceRules rules_;
   std::vector<std::unique_ptr<Lane>> lanes_;
   std::uint64_t updates_ = 0;  // of each thread, in one run
-  std::vector<double> insert_us_;
-  std::vector<double> erase_us_;
-  std::vector<double> rate_;
-  std::vector<double> device_us_;
 };
 
 }  // namespace
 
-std::vector<ChurnResult> race_updates(const std::vector<UpdateStore*>& stores,
+std::vector<ChurnResult> race_updates(const std::vector<MakeStore>& stores,
                                       const ChurnOptions& options) {
-  Team team(options.threads);
-  std::vector<std::unique_ptr<Runner>> runners;
-  for (UpdateStore* store : stores)
-    runners.push_back(std::make_unique<Runner>(*store, options, team));
+  std::vector<Runs> runs(stores.size());
   for (unsigned repetition = 0; repetition < options.rules.repetitions; ++repetition) {
-    for (const auto& runner : runners) runner->measure();
+    for (std::size_t i = 0; i < stores.size(); ++i) {
+      const std::unique_ptr<UpdateStore> store = stores[i]();
+      // Threads that are new, too: they hold their part of a pool until they end.
+      Team team(options.threads);
+      Runner(*store, options, team).measure(runs[i]);
+    }
   }
   std::vector<ChurnResult> results;
-  for (const auto& runner : runners) results.push_back(runner->result());
+  for (const Runs& of_store : runs) results.push_back(of_store.result());
   return results;
 }
 

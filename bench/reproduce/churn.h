@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <vector>
 
 #include "bench/measure.h"
@@ -25,12 +27,16 @@ struct ChurnResult {
   Spread erase_us;
   Spread updates_per_s;  // of all threads, inserts and deletes
   double device_us = 0;  // of each update, spent in the emulated block device
+  double retries = 0;    // of each update
 };
 
-/// Fills every store with the same records, warms them up, lets them run by turns, and then checks
-/// that each holds what was put into it.
-/// Errors: throws Exception kCorrupt when one does not; those of the stores.
-std::vector<ChurnResult> race_updates(const std::vector<UpdateStore*>& stores,
+using MakeStore = std::function<std::unique_ptr<UpdateStore>()>;
+
+/// For each run, by turns: makes a store, fills it with the same records as every other, warms it
+/// up, measures it, and checks that it holds what was put into it. A store of its own for each run,
+/// so that the spread tells what the place in memory makes of it, too.
+/// Errors: throws Exception kCorrupt when a store does not hold its records; those of the stores.
+std::vector<ChurnResult> race_updates(const std::vector<MakeStore>& stores,
                                       const ChurnOptions& options);
 
 }  // namespace perdure::bench::reproduce

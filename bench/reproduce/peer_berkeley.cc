@@ -6,6 +6,8 @@
 #include <db.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <cstdlib>
 #include <filesystem>
 #include <string>
 
@@ -120,6 +122,7 @@ class BerkeleyHash final : public UpdateStore {
     return found;
   }
   double device_ns() const override { return disk_.busy_ns(); }
+  std::uint64_t retries() const override { return deadlocks_.load(std::memory_order_relaxed); }
 
  private:
   void open() {
@@ -158,12 +161,14 @@ class BerkeleyHash final : public UpdateStore {
       if (status == 0) return check(transaction->commit(transaction, commit_flags_), "commit");
       check(transaction->abort(transaction), "abort");
       if (status != DB_LOCK_DEADLOCK) check(status, what);
+      deadlocks_.fetch_add(1, std::memory_order_relaxed);
     }
   }
 
   PcmDisk disk_;
   Directory directory_;
   std::uint32_t commit_flags_ = DB_TXN_SYNC;
+  std::atomic<std::uint64_t> deadlocks_{0};
   DB_ENV* environment_ = nullptr;
   DB* table_ = nullptr;
 };

@@ -5,6 +5,7 @@
 // of these counts. A block that is written with what it held is not counted, which favours it.
 #include <tcbdb.h>
 
+#include <cstdlib>
 #include <fstream>
 #include <sstream>
 #include <string>

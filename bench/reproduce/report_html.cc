@@ -25,9 +25,10 @@ std::string paragraph(const std::string& text) { return "<p>" + xml_escaped(text
 
 std::string cell(const std::optional<Spread>& value) {
   if (!value) return "<td></td>";
-  if (value->min == value->max) return fmt::format("<td>{:.4g}</td>", value->median);
-  return fmt::format("<td>{:.4g} <small>{:.3g}–{:.3g}</small></td>", value->median, value->min,
-                     value->max);
+  const std::string median = short_number(value->median, 1000);
+  if (value->min == value->max) return "<td>" + median + "</td>";
+  return fmt::format("<td>{} <small>{}–{}</small></td>", median, short_number(value->min, 1000),
+                     short_number(value->max, 1000));
 }
 
 std::string table_of(const Section& section) {

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bench/reproduce/section.h"
+#include "bench/reproduce/svg.h"
 #include "bench/table.h"
 
 namespace perdure::bench::reproduce {
@@ -12,8 +13,10 @@ using Json = nlohmann::ordered_json;
 
 std::string cell(const std::optional<Spread>& value) {
   if (!value) return "";
-  if (value->min == value->max) return fmt::format("{:.4g}", value->median);
-  return fmt::format("{:.4g} ({:.3g}..{:.3g})", value->median, value->min, value->max);
+  const std::string median = short_number(value->median, 1000);
+  if (value->min == value->max) return median;
+  return fmt::format("{} ({}..{})", median, short_number(value->min, 1000),
+                     short_number(value->max, 1000));
 }
 
 std::string table_of(const Section& section) {

@@ -9,7 +9,7 @@ namespace perdure::bench::reproduce {
 Settings default_settings() {
   Settings settings;
   settings.name = "default";
-  settings.rules = {5, 0.04};
+  settings.rules = {5, 0.1};
   settings.value_bytes = {8, 64, 256, 1024, 2048, 4096};
   settings.record_bytes = settings.value_bytes;
   settings.threads = {1, 2, 4};
@@ -26,7 +26,7 @@ Settings default_settings() {
 Settings quick_settings() {
   Settings settings = default_settings();
   settings.name = "quick";
-  settings.rules = {2, 0.001};
+  settings.rules = {2, 0.002};
   settings.value_bytes = {8, 4096};
   settings.record_bytes = settings.value_bytes;
   settings.threads = {1, 2};

@@ -40,13 +40,8 @@ Section measure_store(const Settings& settings) {
     churn.live = settings.live;
     churn.seed = settings.seed;
     churn.rules = settings.rules;
-    const std::unique_ptr<UpdateStore> tree = make_tree(options);
-    std::unique_ptr<UpdateStore> peer;
-    std::vector<UpdateStore*> stores{tree.get()};
-    if (with_peer) {
-      peer = peers().tokyo_cabinet(options);
-      stores.push_back(peer.get());
-    }
+    std::vector<MakeStore> stores{[&] { return make_tree(options); }};
+    if (with_peer) stores.emplace_back([&] { return peers().tokyo_cabinet(options); });
     const std::vector<ChurnResult> results = race_updates(stores, churn);
     ours.push_back(results[0]);
     if (with_peer) theirs.push_back(results[1]);

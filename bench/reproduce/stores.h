@@ -33,6 +33,8 @@ class UpdateStore {
   virtual std::string get(std::uint64_t key) = 0;
   /// Emulated time of a block device so far; 0 of a store that has none.
   virtual double device_ns() const { return 0; }
+  /// Updates that were begun again because they met others, so far.
+  virtual std::uint64_t retries() const { return 0; }
 };
 
 struct StoreOptions {

@@ -141,7 +141,7 @@ std::string short_number(double value, double step) {
     value /= step;
     ++unit;
   }
-  return fmt::format("{:.4g}{}", value, units[unit]);
+  return fmt::format("{:.{}g}{}", value, std::abs(value) < 1000 ? 3 : 4, units[unit]);
 }
 
 std::string svg_of(const Chart& chart) {

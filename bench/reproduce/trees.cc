@@ -36,31 +36,27 @@ double microseconds_since(std::chrono::steady_clock::time_point start) {
       .count();
 }
 
-/// Inserts into a tree of `nodes`, which has that size again before each run.
+/// Inserts into a tree of `nodes`, made anew for each run.
 Spread insert_us(const Settings& settings, std::uint64_t nodes) {
-  const ScratchFile file(settings.dir, "tree");
-  Pool pool = Pool::create(file.path(), new_pool_options(settings.memory)).value();
-  auto* tree = pool.root<Tree>("tree");
   const std::uint64_t inserts = std::min(settings.tree_inserts, nodes);
   const std::vector<std::uint64_t> keys = shuffled_keys(nodes + inserts, settings.seed);
-  const auto put = [&](std::uint64_t key) {
-    pool.atomically([&](Tx& tx) { tree->put(tx, key, value_of(key)); });
-  };
-  for (std::uint64_t i = 0; i < nodes; ++i) put(keys[i]);
   std::vector<double> runs;
-  // One more than asked for: the first warms up.
-  for (unsigned run = 0; run <= settings.rules.repetitions; ++run) {
+  for (unsigned run = 0; run < settings.rules.repetitions; ++run) {
+    const ScratchFile file(settings.dir, "tree");
+    Pool pool = Pool::create(file.path(), new_pool_options(settings.memory)).value();
+    auto* tree = pool.root<Tree>("tree");
+    const auto put = [&](std::uint64_t key) {
+      pool.atomically([&](Tx& tx) { tree->put(tx, key, value_of(key)); });
+    };
+    for (std::uint64_t i = 0; i < nodes; ++i) put(keys[i]);
     const auto start = std::chrono::steady_clock::now();
     for (std::uint64_t i = nodes; i < keys.size(); ++i) put(keys[i]);
-    if (run > 0) runs.push_back(microseconds_since(start) / static_cast<double>(inserts));
-    for (std::uint64_t i = nodes; i < keys.size(); ++i) {
-      pool.atomically([&](Tx& tx) { tree->erase(tx, keys[i]); });
-    }
+    runs.push_back(microseconds_since(start) / static_cast<double>(inserts));
+    const std::uint64_t size = pool.read_only([&](Tx& tx) { return tree->size(tx); });
+    if (size != keys.size())
+      throw Exception(Code::kCorrupt, file.path() + ": the tree holds " + std::to_string(size) +
+                                          " nodes instead of " + std::to_string(keys.size()));
   }
-  const std::uint64_t left = pool.read_only([&](Tx& tx) { return tree->size(tx); });
-  if (left != nodes)
-    throw Exception(Code::kCorrupt, file.path() + ": the tree holds " + std::to_string(left) +
-                                        " nodes instead of " + std::to_string(nodes));
   return spread_of(std::move(runs));
 }
 

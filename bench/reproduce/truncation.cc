@@ -76,21 +76,22 @@ Section measure_truncation(const Settings& settings) {
     std::vector<std::optional<Spread>> decrease;
     for (const std::uint64_t bytes : settings.value_bytes) {
       tell_progress(fmt::format("figure 6: {} % idle, {} B", idle, bytes), done++, total);
-      StoreOptions store;
-      store.dir = settings.dir;
-      store.memory = settings.memory;
-      store.value_bytes = bytes;
-      store.pool = options;
-      const std::unique_ptr<UpdateStore> at_once = make_hash_table(store);
-      (void)set_truncation(store.pool, TruncationMode::kAsynchronous);
-      const std::unique_ptr<UpdateStore> later = make_hash_table(store);
+      StoreOptions at_once;
+      at_once.dir = settings.dir;
+      at_once.memory = settings.memory;
+      at_once.value_bytes = bytes;
+      at_once.pool = options;
+      StoreOptions later = at_once;
+      (void)set_truncation(later.pool, TruncationMode::kAsynchronous);
       ChurnOptions churn;
       churn.value_bytes = bytes;
       churn.live = settings.live;
       churn.idle_part = idle / 100.0;
       churn.seed = settings.seed;
       churn.rules = settings.rules;
-      const std::vector<ChurnResult> results = race_updates({at_once.get(), later.get()}, churn);
+      const std::vector<ChurnResult> results = race_updates(
+          {[&] { return make_hash_table(at_once); }, [&] { return make_hash_table(later); }},
+          churn);
       const Spread& a = results[0].insert_us;
       const Spread& b = results[1].insert_us;
       synchronous.emplace_back(a);
