@@ -113,7 +113,7 @@ struct Runs {
 
   ChurnResult result() const {
     return {spread_of(insert_us), spread_of(erase_us), spread_of(updates_per_s),
-            spread_of(device_us).median, spread_of(retries).median};
+            spread_of(retries).median, spread_of(device_us).median};
   }
 };
 

@@ -26,8 +26,8 @@ struct ChurnResult {
   Spread insert_us;
   Spread erase_us;
   Spread updates_per_s;  // of all threads, inserts and deletes
-  double device_us = 0;  // of each update, spent in the emulated block device
   double retries = 0;    // of each update
+  double device_us = 0;  // of each update, spent in the emulated block device
 };
 
 using MakeStore = std::function<std::unique_ptr<UpdateStore>()>;

@@ -1,5 +1,7 @@
 // Figures 4, 5 and 7: a hash table in persistent memory against Berkeley DB's on a block device of
 // the same memory.
+#include <algorithm>
+#include <optional>
 #include <thread>
 
 #include "bench/reproduce/churn.h"
@@ -26,6 +28,7 @@ Pair measure_pair(const Settings& settings, const EmulatedMemory& memory, std::u
   options.dir = settings.dir;
   options.memory = memory;
   options.value_bytes = bytes;
+  options.threads = threads;
   options.pool = new_pool_options(memory);
   ChurnOptions churn;
   churn.threads = threads;
@@ -100,6 +103,10 @@ void judge_latency(Section& section) {
 }
 
 void judge_gain(Section& section, const Settings& settings) {
+  if (settings.threads.front() != 1) return;
+  const auto at = [&](const char* side, unsigned threads, std::size_t place) {
+    return section.find(of_threads(side, threads))->at(place);
+  };
   std::vector<double> gains;
   double farthest = 0;  // from what the paper states, as a factor
   std::string there;
@@ -114,13 +121,13 @@ void judge_gain(Section& section, const Settings& settings) {
       if (factor <= farthest) continue;
       farthest = factor;
       there = fmt::format(
-          "At {:.0f} B and {} threads Berkeley DB makes {:.0f} updates/s, {:.2f} of them begun "
-          "again after a deadlock for each that is done, and ours {:.0f}; with {} it makes "
-          "{:.0f}.",
-          section.x[i], threads, section.find(of_threads("Berkeley DB", threads))->at(i),
-          section.find(of_threads("Berkeley DB's retries", threads))->at(i),
-          section.find(of_threads("perdure", threads))->at(i), settings.threads.front(),
-          section.find(of_threads("Berkeley DB", settings.threads.front()))->at(i));
+          "At {:.0f} B and {} threads Berkeley DB makes {:.0f} updates/s ({:.1f} times those of "
+          "one "
+          "thread), ours {:.0f} ({:.1f} times).",
+          section.x[i], threads, at("Berkeley DB", threads, i),
+          at("Berkeley DB", threads, i) / at("Berkeley DB", 1, i),
+          at("Berkeley DB's retries", threads, i), at("perdure", threads, i),
+          at("perdure", threads, i) / at("perdure", 1, i));
     }
   }
   if (gains.empty()) return;
@@ -192,7 +199,8 @@ std::vector<Section> measure_hash_table(const Settings& settings) {
   latency.method = fmt::format(
       "An insert of a record into a table of {} records a thread, durable on return; inserts and "
       "deletes at the same rate, keys at random. Berkeley DB 5.3: DB_HASH, one transaction an "
-      "update, DB_TXN_SYNC, on the emulated PCM-disk.",
+      "update, DB_TXN_SYNC, no checkpoints, on the emulated PCM-disk; pages of 4 KiB, and with "
+      "several threads of eight values, because it deadlocks when they overflow.",
       settings.live);
   latency.x_name = "value (bytes)";
   latency.log_y = true;
@@ -226,26 +234,37 @@ std::vector<Section> measure_hash_table(const Settings& settings) {
     if (peers().berkeley_db == nullptr) continue;
     fill(latency.add(of_threads("Berkeley DB", threads), "us", Origin::kPeer),
          [](const Pair& pair) { return pair.berkeley->insert_us; });
-    fill(latency.add(of_threads("Berkeley DB's device", threads), "us", Origin::kDerived),
-         [](const Pair& pair) {
-           const double us = pair.berkeley->device_us;
-           return Spread{us, us, us};
-         });
+    std::vector<std::optional<double>> device;
+    for (const Pair& pair : pairs) {
+      device.emplace_back(pair.berkeley->device_us);
+    }
+    latency.add_values(of_threads("Berkeley DB's device", threads), "us", Origin::kDerived, device)
+        .charted = false;
     fill(throughput.add(of_threads("Berkeley DB", threads), "updates/s", Origin::kPeer),
          [](const Pair& pair) { return pair.berkeley->updates_per_s; });
     if (threads > 1) {
-      fill(throughput.add(of_threads("Berkeley DB's retries", threads), "per update",
-                          Origin::kDerived),
-           [](const Pair& pair) {
-             const double retries = pair.berkeley->retries;
-             return Spread{retries, retries, retries};
-           });
+      std::vector<std::optional<double>> retries;
+      for (const Pair& pair : pairs) retries.emplace_back(pair.berkeley->retries);
+      throughput
+          .add_values(of_threads("Berkeley DB's retries", threads), "per update", Origin::kDerived,
+                      retries)
+          .charted = false;
     }
     latency.add_ratio(ratio_name(threads), of_threads("Berkeley DB", threads),
                       of_threads("perdure", threads));
     throughput.add_ratio(of_threads("perdure / Berkeley DB", threads),
                          of_threads("perdure", threads), of_threads("Berkeley DB", threads));
   }
+  // What the text states, at the sizes and thread counts that it states it for.
+  std::vector<std::optional<double>> small;
+  for (const double bytes : latency.x)
+    small.push_back(bytes < paper::kSmallValueBytes ? std::optional(paper::kWriteLatencyGain.low)
+                                                    : std::nullopt);
+  latency.add_values("paper: almost 6 (1 thread)", "x", Origin::kPaper, small);
+  const std::vector<std::optional<double>> from(latency.x.size(), paper::kThroughputGain.low);
+  const std::vector<std::optional<double>> to(latency.x.size(), paper::kThroughputGain.high);
+  throughput.add_values("paper: from (several threads)", "x", Origin::kPaper, from);
+  throughput.add_values("paper: to (several threads)", "x", Origin::kPaper, to);
   judge_latency(latency);
   judge_gain(throughput, settings);
   judge_scaling(throughput, settings);
@@ -288,6 +307,17 @@ Section measure_latencies(const Settings& settings) {
     section.add("Berkeley DB" + at, "us", Origin::kPeer).values = std::move(theirs);
     section.add_ratio("gain" + at, "Berkeley DB" + at, "perdure" + at);
   }
+  for (const paper::SlowMemory& slow : paper::kSlowMemory) {
+    if (section.find(fmt::format("gain at {:.0f} ns", slow.latency_ns)) == nullptr) continue;
+    std::vector<std::optional<double>> stated(section.x.size());
+    stated[0] = slow.gain;
+    for (std::size_t i = 0; i < section.x.size(); ++i) {
+      if (slow.latency_ns == paper::kParityLatencyNs && section.x[i] == paper::kParityBytes)
+        stated[i] = 1;
+    }
+    section.add_values(fmt::format("paper: gain at {:.0f} ns", slow.latency_ns), "x",
+                       Origin::kPaper, stated);
+  }
   const auto at = [&](const char* side, double latency_ns, std::size_t place) {
     return section.find(fmt::format("{} at {:.0f} ns", side, latency_ns))->at(place);
   };
@@ -303,10 +333,10 @@ Section measure_latencies(const Settings& settings) {
     return fmt::format(
         "At {:.0f} B and {:.0f} ns Berkeley DB takes {:.1f} us, ours {:.1f} us. Berkeley DB waits "
         "for {:.1f} latencies and takes {:.1f} us besides, ours waits for {:.1f} and takes {:.1f} "
-        "us: the less software there is around the waits, the more their number decides.",
+        "us: from {:.0f} ns on, every further 1000 ns cost Berkeley DB {:.1f} us and ours {:.1f}.",
         section.x[place], latency_ns, at("Berkeley DB", latency_ns, place),
         at("perdure", latency_ns, place), waits("Berkeley DB"), rest("Berkeley DB"),
-        waits("perdure"), rest("perdure"));
+        waits("perdure"), rest("perdure"), first, waits("Berkeley DB"), waits("perdure"));
   };
   for (const paper::SlowMemory& slow : paper::kSlowMemory) {
     const Series* gain = section.find(fmt::format("gain at {:.0f} ns", slow.latency_ns));

@@ -76,13 +76,13 @@ Section measure_log_throughput(const Settings& settings) {
     tornbit.values[i] = rate(rows[i].bytes, rows[i].tornbit);
   section.add_ratio("tornbit / base", "tornbit", "base");
   const auto add_paper = [&](const std::string& name, auto value) {
-    Series& series = section.add("paper: " + name, "MB/s", Origin::kPaper);
+    std::vector<std::optional<double>> values(section.x.size());
     for (std::size_t i = 0; i < section.x.size(); ++i) {
       for (const paper::LogThroughput& row : paper::kTable6) {
-        if (row.record_bytes == settings.record_bytes[i])
-          series.values[i] = Spread{value(row), value(row), value(row)};
+        if (row.record_bytes == settings.record_bytes[i]) values[i] = value(row);
       }
     }
+    section.add_values("paper: " + name, "MB/s", Origin::kPaper, values);
   };
   add_paper("base", [](const paper::LogThroughput& row) { return row.base; });
   add_paper("tornbit", [](const paper::LogThroughput& row) { return row.tornbit; });

@@ -177,9 +177,10 @@ Section measure_reincarnation(const Settings& settings) {
   section.add("replay", "ms", Origin::kPerdure).values = std::move(replay);
   section.add("replay, each transaction", "us", Origin::kDerived).values = std::move(each);
   section.add("words, each transaction", "words", Origin::kPerdure).values = std::move(words);
+  section.series.back().charted = false;
   const auto add_paper = [&](const std::string& name, double ms) {
-    for (auto& value : section.add("paper: " + name, "ms", Origin::kPaper).values)
-      value = Spread{ms, ms, ms};
+    section.add_values("paper: " + name, "ms", Origin::kPaper,
+                       std::vector<std::optional<double>>(section.x.size(), ms));
   };
   add_paper("remap", paper::kRemapMs);
   add_paper("scavenge the heap", paper::kScavengeMs);

@@ -48,7 +48,7 @@ std::string table_of(const Section& section) {
 std::string charts_of(const Section& section) {
   std::vector<std::string> units;
   for (const Series& series : section.series) {
-    if (std::find(units.begin(), units.end(), series.unit) == units.end())
+    if (series.charted && std::find(units.begin(), units.end(), series.unit) == units.end())
       units.push_back(series.unit);
   }
   std::string out;
@@ -60,7 +60,7 @@ std::string charts_of(const Section& section) {
     chart.log_x = section.x.front() > 0;
     chart.log_y = section.log_y;
     for (const Series& series : section.series) {
-      if (series.unit != unit) continue;
+      if (!series.charted || series.unit != unit) continue;
       ChartLine line{series.name, {}, series.origin == Origin::kPaper};
       for (std::size_t i = 0; i < section.x.size(); ++i) {
         if (const std::optional<Spread>& value = series.values[i])
@@ -114,6 +114,8 @@ std::string html_of(const Evaluation& evaluation) {
       "most. Squares, dashed lines and shaded rows are what the paper prints. A statement agrees "
       "when the values have the direction that it states and lie within a factor of two of its "
       "numbers.");
+  if (const std::string warning = warning_of(evaluation); !warning.empty())
+    out += paragraph(warning);
   std::size_t agree = 0;
   std::size_t all = 0;
   for (const Section& section : evaluation.sections) {

@@ -7,8 +7,6 @@
 #include <cstring>
 #include <fstream>
 
-#include <fmt/core.h>
-
 #include "bench/reproduce/paper_mnemosyne.h"
 #include "bench/reproduce/reincarnation.h"
 #include "bench/reproduce/settings.h"
@@ -114,7 +112,7 @@ void run(const Options& options) {
   }
   evaluation.seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  fmt::print(stderr, "measured in {:.0f} s\n", evaluation.seconds);
+  tell_end(evaluation.seconds);
   if (!options.json_file.empty()) write_file(options.json_file, json_of(evaluation));
   if (!options.html_file.empty()) write_file(options.html_file, html_of(evaluation));
   std::fputs(text_of(evaluation).c_str(), stdout);

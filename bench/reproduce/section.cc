@@ -3,12 +3,23 @@
 #include <algorithm>
 #include <utility>
 
+#include <fmt/format.h>
+
 namespace perdure::bench::reproduce {
 
 Spread spread_of(std::vector<double> runs) {
   const auto [least, most] = std::minmax_element(runs.begin(), runs.end());
   const Spread ends{0, *least, *most};
   return {quartiles(std::move(runs)).median, ends.min, ends.max};
+}
+
+std::string warning_of(const Evaluation& evaluation) {
+  const Environment& e = evaluation.environment;
+  if (e.load_average < 0.5 * e.cpus) return {};
+  return fmt::format(
+      "Other work kept {:.1f} of {} CPUs busy when this began: latencies include waiting for it, "
+      "most of all with several threads. Repeat on an idle machine.",
+      e.load_average, e.cpus);
 }
 
 std::string_view origin_name(Origin origin) {
@@ -28,9 +39,18 @@ const Series* Section::find(const std::string& name) const {
 }
 
 Series& Section::add(std::string name, std::string unit, Origin origin) {
-  series.push_back({std::move(name), std::move(unit), origin, {}});
+  series.push_back({std::move(name), std::move(unit), origin, {}, true});
   series.back().values.resize(x.size());
   return series.back();
+}
+
+Series& Section::add_values(std::string name, std::string unit, Origin origin,
+                            const std::vector<std::optional<double>>& values) {
+  Series& made = add(std::move(name), std::move(unit), origin);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (values[i]) made.values.at(i) = Spread{*values[i], *values[i], *values[i]};
+  }
+  return made;
 }
 
 void Section::add_ratio(std::string name, const std::string& above, const std::string& below) {

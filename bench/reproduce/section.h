@@ -33,6 +33,7 @@ struct Series {
   std::string unit;
   Origin origin = Origin::kPerdure;
   std::vector<std::optional<Spread>> values;  // one for each of Section::x
+  bool charted = true;                        // false: for tables and judgements only
 
   /// The median at this place. Requires: it was measured.
   double at(std::size_t place) const { return values.at(place).value().median; }
@@ -60,6 +61,9 @@ struct Section {
   /// Null when it was not measured.
   const Series* find(const std::string& name) const;
   Series& add(std::string name, std::string unit, Origin origin);
+  /// Adds a series of single values: of the paper, or without a spread of their own.
+  Series& add_values(std::string name, std::string unit, Origin origin,
+                     const std::vector<std::optional<double>>& values);
   /// Adds a series that divides two others, point by point: its spread is that of the extremes.
   void add_ratio(std::string name, const std::string& above, const std::string& below);
 };
@@ -74,6 +78,9 @@ struct Evaluation {
   double seconds = 0;
   std::vector<Section> sections;
 };
+
+/// What to think of the figures when others used the machine; empty when it was idle.
+std::string warning_of(const Evaluation& evaluation);
 
 std::string text_of(const Evaluation& evaluation);
 std::string json_of(const Evaluation& evaluation);

@@ -52,9 +52,15 @@ Settings full_settings() {
 }
 
 void tell_progress(const std::string& what, std::size_t done, std::size_t total) {
+  // One line that changes, or a line each where nobody watches.
   const bool terminal = ::isatty(STDERR_FILENO) != 0;
   fmt::print(stderr, "{}{} ({} of {}){}", terminal ? "\r" : "", what, done + 1, total,
              terminal ? "\033[K" : "\n");
+}
+
+void tell_end(double seconds) {
+  fmt::print(stderr, "{}measured in {:.0f} s\n", ::isatty(STDERR_FILENO) != 0 ? "\r\033[K" : "",
+             seconds);
 }
 
 }  // namespace perdure::bench::reproduce

@@ -35,6 +35,7 @@ Settings full_settings();
 
 /// Says on standard error how far an experiment is: `done` of `total` steps.
 void tell_progress(const std::string& what, std::size_t done, std::size_t total);
+void tell_end(double seconds);
 
 // The experiments. Each measures, puts the paper's values beside what it found, and judges.
 

@@ -53,16 +53,14 @@ Section measure_store(const Settings& settings) {
     for (std::size_t i = 0; i < theirs.size(); ++i) tokyo.values[i] = theirs[i].updates_per_s;
     section.add_ratio("perdure / Tokyo Cabinet", "perdure", "Tokyo Cabinet, msync");
   }
-  Series& mnemosyne = section.add("paper: Mnemosyne", "updates/s", Origin::kPaper);
-  for (std::size_t i = 0; i < paper::kTable4.size(); ++i) {
-    const double value = paper::kTable4[i].mnemosyne;
-    mnemosyne.values[i] = Spread{value, value, value};
+  std::vector<std::optional<double>> mnemosyne;
+  std::vector<std::optional<double>> msync;
+  for (const paper::StoreRow& row : paper::kTable4) {
+    mnemosyne.emplace_back(row.mnemosyne);
+    msync.emplace_back(row.msync_on_pcm_disk);
   }
-  Series& msync = section.add("paper: Tokyo Cabinet, msync", "updates/s", Origin::kPaper);
-  for (std::size_t i = 0; i < paper::kTable4.size(); ++i) {
-    const double value = paper::kTable4[i].msync_on_pcm_disk;
-    msync.values[i] = Spread{value, value, value};
-  }
+  section.add_values("paper: Mnemosyne", "updates/s", Origin::kPaper, mnemosyne);
+  section.add_values("paper: Tokyo Cabinet, msync", "updates/s", Origin::kPaper, msync);
   if (const Series* ratio = section.find("perdure / Tokyo Cabinet")) {
     const Seen found = seen({ratio->at(0), ratio->at(1)});
     Judgement judgement{std::string(paper::kStoreGain.text),

@@ -41,6 +41,7 @@ struct StoreOptions {
   std::string dir;
   EmulatedMemory memory;
   std::uint64_t value_bytes = 8;
+  unsigned threads = 1;
   PoolOptions pool;  // of our stores: what differs from new_pool_options()
 };
 

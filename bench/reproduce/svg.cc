@@ -78,12 +78,14 @@ std::string text_at(double x, double y, const std::string& anchor, const std::st
          "\n";
 }
 
+constexpr const char* kDashes = R"( stroke-dasharray="5 4")";
+
 std::string segment(double x1, double y1, double x2, double y2, const std::string& color,
-                    double width) {
+                    double width, bool dashed = false) {
   return fmt::format(
-      R"(<line x1="{:.1f}" y1="{:.1f}" x2="{:.1f}" y2="{:.1f}" stroke="{}" stroke-width="{}"/>)"
+      R"(<line x1="{:.1f}" y1="{:.1f}" x2="{:.1f}" y2="{:.1f}" stroke="{}" stroke-width="{}"{}/>)"
       "\n",
-      x1, y1, x2, y2, color, width);
+      x1, y1, x2, y2, color, width, dashed ? kDashes : "");
 }
 
 /// Squares for what the paper printed, circles for what was measured.
@@ -114,7 +116,7 @@ std::string line_of(const ChartLine& line, const Axis& x, const Axis& y, const s
   way.pop_back();
   return fmt::format(R"(<polyline points="{}" fill="none" stroke="{}" stroke-width="1.5"{}/>)"
                      "\n",
-                     way, color, line.dashed ? R"( stroke-dasharray="5 4")" : "") +
+                     way, color, line.dashed ? kDashes : "") +
          marks;
 }
 
@@ -186,7 +188,7 @@ std::string svg_of(const Chart& chart) {
     const std::string color = kColors[i % std::size(kColors)];
     out += line_of(chart.lines[i], x, y, color);
     const double at = kPlotTop + 10 + 18 * static_cast<double>(i);
-    out += segment(kPlotRight + 16, at, kPlotRight + 40, at, color, 1.5);
+    out += segment(kPlotRight + 16, at, kPlotRight + 40, at, color, 1.5, chart.lines[i].dashed);
     out += mark(kPlotRight + 28, at, color, chart.lines[i].dashed);
     out += text_at(kPlotRight + 46, at + 4, "start", chart.lines[i].name);
   }

@@ -105,6 +105,10 @@ Section measure_truncation(const Settings& settings) {
         std::move(asynchronous);
     section.add(decrease_name(idle), "%", Origin::kDerived).values = std::move(decrease);
   }
+  const std::vector<std::optional<double>> from(section.x.size(), paper::kTruncationGain.low);
+  const std::vector<std::optional<double>> to(section.x.size(), paper::kTruncationGain.high);
+  section.add_values("paper: from (50 and 90 % idle)", "%", Origin::kPaper, from);
+  section.add_values("paper: to (50 and 90 % idle)", "%", Origin::kPaper, to);
   judge(section, settings);
   return section;
 }
