@@ -22,6 +22,9 @@ struct Quartiles {
 /// Requires: at least one value.
 Quartiles quartiles(std::vector<double> values);
 
+/// CPU time of the calling thread.
+double thread_cpu_ns();
+
 /// A fixed set of threads that run the same function together.
 class Team {
  public:

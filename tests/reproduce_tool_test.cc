@@ -17,9 +17,9 @@ class ReproduceToolTest : public ToolTest {};
 
 void expect_series(const json& series) {
   SCOPED_TRACE(series.at("name").get<std::string>());
-  static const std::set<std::string> kOrigins{"perdure", "peer", "derived", "paper"};
+  const std::set<std::string> origins{"perdure", "peer", "derived", "paper"};
   const auto origin = series.at("origin").get<std::string>();
-  EXPECT_TRUE(kOrigins.contains(origin));
+  EXPECT_TRUE(origins.contains(origin));
   EXPECT_EQ(series.at("name").get<std::string>().starts_with("paper: "), origin == "paper");
   EXPECT_FALSE(series.at("unit").get<std::string>().empty());
   for (const json& point : series.at("points")) {
@@ -35,14 +35,14 @@ void expect_series(const json& series) {
 
 /// What is measured whether a peer was built in or not.
 void expect_measured(const json& section) {
-  static const std::set<std::string> kWithoutPeersNothing{"figure6", "figure7"};
+  const std::set<std::string> optional{"figure6", "figure7"};
   std::size_t points = 0;
   for (const json& series : section.at("series")) {
     expect_series(series);
     if (series.at("origin") == "perdure") points += series.at("points").size();
   }
   if (points > 0) return;
-  EXPECT_TRUE(kWithoutPeersNothing.contains(section.at("id").get<std::string>()));
+  EXPECT_TRUE(optional.contains(section.at("id").get<std::string>()));
   EXPECT_NE(section.at("missing").get<std::string>().find("Not measured"), std::string::npos);
 }
 

@@ -35,6 +35,7 @@ using MakeStore = std::function<std::unique_ptr<UpdateStore>()>;
 /// For each run, by turns: makes a store, fills it with the same records as every other, warms it
 /// up, measures it, and checks that it holds what was put into it. A store of its own for each run,
 /// so that the spread tells what the place in memory makes of it, too.
+/// Times are those of the wall clock; with one thread, without what other jobs took from it.
 /// Errors: throws Exception kCorrupt when a store does not hold its records; those of the stores.
 std::vector<ChurnResult> race_updates(const std::vector<MakeStore>& stores,
                                       const ChurnOptions& options);

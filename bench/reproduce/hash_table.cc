@@ -122,8 +122,7 @@ void judge_gain(Section& section, const Settings& settings) {
       farthest = factor;
       there = fmt::format(
           "At {:.0f} B and {} threads Berkeley DB makes {:.0f} updates/s ({:.1f} times those of "
-          "one "
-          "thread), ours {:.0f} ({:.1f} times).",
+          "one thread; {:.2f} retries after a deadlock for each), ours {:.0f} ({:.1f} times).",
           section.x[i], threads, at("Berkeley DB", threads, i),
           at("Berkeley DB", threads, i) / at("Berkeley DB", 1, i),
           at("Berkeley DB's retries", threads, i), at("perdure", threads, i),

@@ -1,4 +1,3 @@
-#include <cstring>
 #include <string>
 
 #include "bench/reproduce/stores.h"
@@ -44,7 +43,7 @@ class Tree final : public UpdateStore {
     Value fixed;
     if (value.size() != kValueBytes)
       throw Exception(Code::kInvalid, "reproduce: a value of another size than the tree's");
-    std::memcpy(fixed.data(), value.data(), kValueBytes);
+    value.copy(fixed.data(), kValueBytes);
     pool_.atomically([&](Tx& tx) { map_->put(tx, key, fixed); });
   }
   void erase(std::uint64_t key) override {

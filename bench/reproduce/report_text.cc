@@ -13,7 +13,7 @@ using Json = nlohmann::ordered_json;
 
 std::string cell(const std::optional<Spread>& value) {
   if (!value) return "";
-  const std::string median = short_number(value->median, 1000);
+  std::string median = short_number(value->median, 1000);
   if (value->min == value->max) return median;
   return fmt::format("{} ({}..{})", median, short_number(value->min, 1000),
                      short_number(value->max, 1000));
