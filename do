@@ -10,6 +10,7 @@
 #:   fuzz [SECONDS]      every fuzz target for SECONDS each (default 20)
 #:   crash [ARGS]        the crash explorer over every scenario
 #:   bench [ARGS]        the benchmarks
+#:   reproduce [ARGS]    a paper's evaluation, its values beside ours: ./do reproduce mnemosyne --html report.html
 #:   tidy                clang-format and clang-tidy over our sources, changing nothing
 #:   docs                lists the documentation and checks it
 #:   clean               removes ./build (./data stays: pools are yours)
@@ -74,6 +75,8 @@ verb_run() {
 verb_crash() { tool explore --all "$@"; }
 
 verb_bench() { tool bench "$@"; }
+
+verb_reproduce() { tool reproduce "$@"; }
 
 verb_check() { verb_unit -L quick; }
 

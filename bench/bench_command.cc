@@ -179,7 +179,10 @@ void run(Options options) {
     MemoryFloor floor(options.dir, system_options(options, 1).array_words * kWordBytes);
     measure_floor(options, report, floor);
     measure_transactions(options, report, &floor);
-    if (options.rows.empty()) report.logs = measure_logs(options.dir, options.rules);
+    if (options.rows.empty()) {
+      report.logs = measure_logs(options.dir, options.rules,
+                                 {8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096});
+    }
   } else {
     // Without write-back there is nothing to wait for: the floor is the work itself.
     measure_transactions(options, report, nullptr);

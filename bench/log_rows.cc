@@ -35,35 +35,48 @@ class BareLog {
     }
   }
 
-  Contestant appends(std::uint64_t bytes) {
+  Contestant appends(std::uint64_t bytes, const std::optional<LatencyModel>& latency) {
     return {{},
-            [this, payload = std::vector<Word>(bytes / kWordBytes, 0x5a5a)](
+            [this, latency, payload = std::vector<Word>(bytes / kWordBytes, 0x5a5a)](
                 std::uint64_t operations, unsigned) {
               switch (x86::best_write_back()) {
-                case x86::WriteBack::kClwb: return append(Adr<x86::Clwb>{}, payload, operations);
+                case x86::WriteBack::kClwb:
+                  return append_to<x86::Clwb>(latency, payload, operations);
                 case x86::WriteBack::kClflushopt:
-                  return append(Adr<x86::Clflushopt>{}, payload, operations);
+                  return append_to<x86::Clflushopt>(latency, payload, operations);
                 case x86::WriteBack::kClflush:
-                  return append(Adr<x86::Clflush>{}, payload, operations);
+                  return append_to<x86::Clflush>(latency, payload, operations);
               }
             }};
   }
 
  private:
+  template <class WriteBack>
+  void append_to(const std::optional<LatencyModel>& latency, std::span<const Word> payload,
+                 std::uint64_t operations) {
+    if (latency) {
+      append(Latency<Adr<WriteBack>>(*latency, {}), payload, operations);
+    } else {
+      append(Adr<WriteBack>{}, payload, operations);
+    }
+  }
+
   ScratchMemory memory_;
   Log log_;
 };
 
 }  // namespace
 
-std::vector<LogRow> measure_logs(const std::string& dir, const RaceRules& rules) {
+std::vector<LogRow> measure_logs(const std::string& dir, const RaceRules& rules,
+                                 const std::vector<std::uint64_t>& sizes,
+                                 const std::optional<LatencyModel>& latency) {
   BareLog<TornbitLog> tornbit(dir);
   BareLog<CommitLog> commit_record(dir);
   Team team(1);
   std::vector<LogRow> rows;
-  for (std::uint64_t bytes = 8; bytes <= 4096; bytes *= 2) {
+  for (const std::uint64_t bytes : sizes) {
     const std::vector<Timing> timings =
-        race(team, {tornbit.appends(bytes), commit_record.appends(bytes)}, rules);
+        race(team, {tornbit.appends(bytes, latency), commit_record.appends(bytes, latency)}, rules);
     rows.push_back({bytes, timings[0], timings[1]});
   }
   return rows;

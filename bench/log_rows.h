@@ -3,10 +3,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "bench/measure.h"
+#include "perdure/domain/latency.h"
 
 namespace perdure::bench {
 
@@ -16,7 +18,10 @@ struct LogRow {
   Timing commit_record;
 };
 
-/// Appends of 8 to 4096 bytes, each made durable, on a file in `dir` used as persistent memory.
-std::vector<LogRow> measure_logs(const std::string& dir, const RaceRules& rules);
+/// Appends of `sizes` bytes (multiples of 8), each made durable, on a file in `dir` used as
+/// persistent memory; `latency` makes it slower.
+std::vector<LogRow> measure_logs(const std::string& dir, const RaceRules& rules,
+                                 const std::vector<std::uint64_t>& sizes,
+                                 const std::optional<LatencyModel>& latency = {});
 
 }  // namespace perdure::bench

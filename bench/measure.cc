@@ -13,12 +13,6 @@
 namespace perdure::bench {
 namespace {
 
-double thread_cpu_ns() {
-  timespec now{};
-  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) * 1e9 + static_cast<double>(now.tv_nsec);
-}
-
 std::vector<int> allowed_cpus() {
   cpu_set_t set;
   CPU_ZERO(&set);
@@ -31,6 +25,12 @@ std::vector<int> allowed_cpus() {
 }
 
 }  // namespace
+
+double thread_cpu_ns() {
+  timespec now{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) * 1e9 + static_cast<double>(now.tv_nsec);
+}
 
 Quartiles quartiles(std::vector<double> values) {
   std::sort(values.begin(), values.end());
@@ -137,6 +137,10 @@ std::vector<Timing> race(Team& team, const std::vector<Contestant>& contestants,
     }
   }
   for (std::size_t i = 0; i < contestants.size(); ++i) {
+    const auto [fastest, slowest] =
+        std::minmax_element(samples[i].cpu.begin(), samples[i].cpu.end());
+    timings[i].fastest_cpu_ns = *fastest;
+    timings[i].slowest_cpu_ns = *slowest;
     timings[i].cpu_ns = quartiles(std::move(samples[i].cpu));
     timings[i].wall_ns = quartiles(std::move(samples[i].wall));
   }

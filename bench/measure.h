@@ -22,6 +22,9 @@ struct Quartiles {
 /// Requires: at least one value.
 Quartiles quartiles(std::vector<double> values);
 
+/// CPU time of the calling thread.
+double thread_cpu_ns();
+
 /// A fixed set of threads that run the same function together.
 class Team {
  public:
@@ -69,6 +72,8 @@ struct RaceRules {
 struct Timing {
   Quartiles cpu_ns;   // per operation
   Quartiles wall_ns;  // per operation of the whole team: wall time / operations of all threads
+  double fastest_cpu_ns = 0;  // of all repetitions
+  double slowest_cpu_ns = 0;
   std::uint64_t operations = 0;  // in one batch of one thread
 };
 

@@ -4,6 +4,7 @@
 #include "perdure/append_log.h"
 #include "perdure/container/btree_map.h"
 #include "perdure/container/hash_map.h"
+#include "perdure/container/rb_map.h"
 #include "perdure/container/string.h"
 #include "perdure/container/vector.h"
 #include "perdure/pool.h"

@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "perdure/container/btree_map.h"
+#include "perdure/container/rb_map.h"
 #include "perdure/container/hash_map.h"
 #include "perdure/container/string.h"
 #include "perdure/container/vector.h"
@@ -74,6 +75,7 @@ TEST(Persistable, TakesLinksAndContainersOfSuch) {
   EXPECT_TRUE((Persistable<hash_map<bytes, bytes>>));
   EXPECT_TRUE((Persistable<hash_map<std::uint64_t, vector<string>>>));
   EXPECT_TRUE((Persistable<btree_map<std::uint64_t, double>>));
+  EXPECT_TRUE((Persistable<rb_map<std::uint64_t, double>>));
 }
 
 TEST(Persistable, RefusesWhatRefersToMemoryOfThisRun) {

@@ -2,6 +2,7 @@
 
 #include "apps/kv/store.h"
 #include "perdure/container/btree_map.h"
+#include "perdure/container/rb_map.h"
 #include "perdure/container/string.h"
 #include "perdure/container/vector.h"
 #include "perdure/type_id.h"
@@ -35,6 +36,7 @@ constexpr KnownType kKnown[] = {
     container<hash_map<std::uint64_t, bytes>>(),
     container<hash_map<std::uint64_t, std::uint64_t>>(),
     container<btree_map<std::uint64_t, std::uint64_t>>(),
+    container<rb_map<std::uint64_t, std::uint64_t>>(),
     container<vector<std::uint64_t>>(),
     container<vector<std::int64_t>>(),
     container<vector<double>>(),

@@ -8,6 +8,7 @@
 
 #include "apps/kv/kv.h"
 #include "bench/bench_command.h"
+#include "bench/reproduce/reproduce_command.h"
 #include "tools/command.h"
 
 namespace {
@@ -40,6 +41,7 @@ int run(int argc, char** argv) {
   perdure::tools::add_explore_command(app);
   perdure::tools::add_torture_command(app);
   perdure::bench::add_bench_command(app);
+  perdure::bench::reproduce::add_reproduce_command(app);
   // What stays in the buffer counts as not written: a backup must not miss its end unseen.
   const auto leave = [](int code) {
     if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;

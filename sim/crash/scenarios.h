@@ -28,7 +28,7 @@ std::vector<Subject> heap_scenarios();       // allocate, free, reuse, roots, gr
 std::vector<Subject> thread_scenarios();     // logs of several threads, merged by stamp
 std::vector<Subject> log_scenarios();        // the bare logs, and perdure::Log
 std::vector<Subject> space_scenarios();      // regions and static variables of an address space
-std::vector<Subject> container_scenarios();  // hash_map, btree_map, vector, string
+std::vector<Subject> container_scenarios();  // hash_map, btree_map, rb_map, vector, string
 std::vector<Subject> frame_scenarios();  // the frame pool's table: swapping, files, reconstruction
 
 }  // namespace perdure::crash

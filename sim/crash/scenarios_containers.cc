@@ -2,6 +2,7 @@
 
 #include "perdure/container/btree_map.h"
 #include "perdure/container/hash_map.h"
+#include "perdure/container/rb_map.h"
 #include "perdure/container/string.h"
 #include "perdure/container/vector.h"
 #include "sim/crash/scenarios.h"
@@ -111,6 +112,12 @@ Scenario btree() {
                   "insertions and erasures that split and free nodes on several levels", 40, 14);
 }
 
+Scenario red_black() {
+  using Map = rb_map<std::uint64_t, std::uint64_t>;
+  return map<Map>("rb-map", "insertions and erasures that rotate and repaint a red-black tree", 30,
+                  14);
+}
+
 Scenario array() {
   using Vector = vector<std::uint64_t>;
   Scenario s = container<Vector>(
@@ -175,7 +182,8 @@ Scenario text() {
 }  // namespace
 
 std::vector<Subject> container_scenarios() {
-  return {subject_of(hash()), subject_of(btree()), subject_of(array()), subject_of(text())};
+  return {subject_of(hash()), subject_of(btree()), subject_of(red_black()), subject_of(array()),
+          subject_of(text())};
 }
 
 }  // namespace perdure::crash

@@ -1,0 +1,169 @@
+#include "bench/reproduce/reproduce_command.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+
+#include "bench/reproduce/paper_mnemosyne.h"
+#include "bench/reproduce/reincarnation.h"
+#include "bench/reproduce/settings.h"
+#include "bench/reproduce/stores.h"
+#include "tools/command.h"
+
+namespace perdure::bench::reproduce {
+namespace {
+
+struct Experiment {
+  std::vector<std::string> ids;  // of the sections that it makes
+  std::vector<Section> (*measure)(const Settings&);
+};
+
+template <Section (*kMeasure)(const Settings&)>
+std::vector<Section> one_section(const Settings& settings) {
+  return {kMeasure(settings)};
+}
+
+const std::vector<Experiment>& experiments() {
+  static const std::vector<Experiment> all = {
+      {{"table4"}, one_section<measure_store>},
+      {{"figure4", "figure5"}, measure_hash_table},
+      {{"table5"}, one_section<measure_trees>},
+      {{"table6"}, one_section<measure_log_throughput>},
+      {{"figure6"}, one_section<measure_truncation>},
+      {{"reincarnation"}, one_section<measure_reincarnation>},
+      {{"figure7"}, one_section<measure_latencies>},
+  };
+  return all;
+}
+
+struct Options {
+  std::string paper;
+  std::vector<std::string> only;  // empty: all
+  std::string dir = "/dev/shm";
+  std::uint64_t seed = 1;
+  unsigned repetitions = 0;  // 0: those of the setting
+  bool quick = false;
+  bool full = false;
+  std::string json_file;
+  std::string html_file;
+};
+
+bool wanted(const Options& options, const std::string& id) {
+  return options.only.empty() ||
+         std::find(options.only.begin(), options.only.end(), id) != options.only.end();
+}
+
+Settings settings_of(const Options& options) {
+  Settings settings = options.full    ? full_settings()
+                      : options.quick ? quick_settings()
+                                      : default_settings();
+  settings.dir = options.dir;
+  settings.seed = options.seed;
+  if (options.repetitions != 0) settings.rules.repetitions = options.repetitions;
+  return settings;
+}
+
+Evaluation begin_evaluation(const Settings& settings) {
+  Evaluation evaluation;
+  evaluation.environment = look_around();
+  evaluation.environment.domain = domain_name(DomainKind::kAdr);
+  evaluation.environment.engine = engine_name(EngineKind::kMnemosyne);
+  evaluation.environment.dir = settings.dir;
+  evaluation.environment.seed = settings.seed;
+  evaluation.environment.rules = settings.rules;
+  if (peers().berkeley_db != nullptr) evaluation.environment.peers.emplace_back("Berkeley DB");
+  if (peers().tokyo_cabinet != nullptr) evaluation.environment.peers.emplace_back("Tokyo Cabinet");
+  if (peers().serialize != nullptr)
+    evaluation.environment.peers.emplace_back("Boost.Serialization");
+  evaluation.paper = paper::kTitle;
+  evaluation.setting = settings.name;
+  evaluation.latency_ns = settings.memory.latency_ns;
+  evaluation.gb_per_s = settings.memory.gb_per_s;
+  evaluation.spin_error_ns = TscClock::spin_error_ns(settings.memory.latency_ns);
+  return evaluation;
+}
+
+void write_file(const std::string& path, const std::string& content) {
+  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  file << content;
+  file.close();
+  if (!file)
+    throw Exception(Code::kIo, path + ": the report cannot be written: " + std::strerror(errno));
+}
+
+void run(const Options& options) {
+  const auto start = std::chrono::steady_clock::now();
+  // Before minutes are spent: can the reports be written?
+  for (const std::string& file : {options.json_file, options.html_file}) {
+    if (!file.empty()) write_file(file, "");
+  }
+  const Settings settings = settings_of(options);
+  Evaluation evaluation = begin_evaluation(settings);
+  for (const Experiment& experiment : experiments()) {
+    if (std::none_of(experiment.ids.begin(), experiment.ids.end(),
+                     [&](const std::string& id) { return wanted(options, id); }))
+      continue;
+    for (Section& section : experiment.measure(settings)) {
+      if (wanted(options, section.id)) evaluation.sections.push_back(std::move(section));
+    }
+  }
+  evaluation.seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  tell_end(evaluation.seconds);
+  if (!options.json_file.empty()) write_file(options.json_file, json_of(evaluation));
+  if (!options.html_file.empty()) write_file(options.html_file, html_of(evaluation));
+  std::fputs(text_of(evaluation).c_str(), stdout);
+}
+
+void add_worker(CLI::App& app) {
+  struct Work {
+    std::string path;
+    std::uint64_t objects = 0;
+    std::uint64_t transactions = 0;
+  };
+  auto work = std::make_shared<Work>();
+  CLI::App* worker =
+      app.add_subcommand("reproduce-worker", "The process that reincarnation kills")->group("");
+  worker->add_option("file", work->path)->required();
+  worker->add_option("--objects", work->objects);
+  worker->add_option("--transactions", work->transactions);
+  worker->callback([work] { work_until_killed(work->path, work->objects, work->transactions); });
+}
+
+}  // namespace
+
+void add_reproduce_command(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand(
+      "reproduce", "Run a paper's evaluation on this machine, its values beside ours");
+  command->add_option("paper", options->paper, "mnemosyne")
+      ->required()
+      ->check(CLI::IsMember({std::string(paper::kName)}));
+  std::vector<std::string> ids;
+  for (const Experiment& experiment : experiments())
+    ids.insert(ids.end(), experiment.ids.begin(), experiment.ids.end());
+  command->add_option("--only", options->only, "only these, as in figure4,table5")
+      ->delimiter(',')
+      ->check(CLI::IsMember(ids));
+  CLI::Option* quick = command->add_flag("--quick", options->quick,
+                                         "tiny sizes, two short runs: a look, not a measurement");
+  command->add_flag("--full", options->full, "the paper's sizes and more runs: takes long")
+      ->excludes(quick);
+  command
+      ->add_option("--dir", options->dir,
+                   "where pools and files go: a file system in memory (default /dev/shm)")
+      ->check(CLI::ExistingDirectory);
+  tools::add_count(*command, "--seed", options->seed, "of the keys");
+  command->add_option("--reps", options->repetitions, "runs of each measurement")
+      ->check(CLI::Range(1, 1000));
+  command->add_option("--json", options->json_file, "write the report as JSON into this file");
+  command->add_option("--html", options->html_file,
+                      "write it as a page with charts into this file");
+  command->callback([options] { run(*options); });
+  add_worker(app);
+}
+
+}  // namespace perdure::bench::reproduce

@@ -1,0 +1,69 @@
+#include "bench/reproduce/section.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace perdure::bench::reproduce {
+
+Spread spread_of(std::vector<double> runs) {
+  const auto [least, most] = std::minmax_element(runs.begin(), runs.end());
+  const Spread ends{0, *least, *most};
+  return {quartiles(std::move(runs)).median, ends.min, ends.max};
+}
+
+std::string warning_of(const Evaluation& evaluation) {
+  const Environment& e = evaluation.environment;
+  if (e.load_average < 0.5 * e.cpus) return {};
+  return fmt::format(
+      "Other work kept {:.1f} of {} CPUs busy when this began: latencies include waiting for it, "
+      "most of all with several threads. Repeat on an idle machine.",
+      e.load_average, e.cpus);
+}
+
+std::string_view origin_name(Origin origin) {
+  switch (origin) {
+    case Origin::kPerdure: return "perdure";
+    case Origin::kPeer: return "peer";
+    case Origin::kDerived: return "derived";
+    case Origin::kPaper: return "paper";
+  }
+  return "unknown";
+}
+
+const Series* Section::find(const std::string& name) const {
+  const auto found = std::find_if(series.begin(), series.end(),
+                                  [&](const Series& one) { return one.name == name; });
+  return found == series.end() ? nullptr : &*found;
+}
+
+Series& Section::add(std::string name, std::string unit, Origin origin) {
+  series.push_back({std::move(name), std::move(unit), origin, {}, true});
+  series.back().values.resize(x.size());
+  return series.back();
+}
+
+Series& Section::add_values(std::string name, std::string unit, Origin origin,
+                            const std::vector<std::optional<double>>& values) {
+  Series& made = add(std::move(name), std::move(unit), origin);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (values[i]) made.values.at(i) = Spread{*values[i], *values[i], *values[i]};
+  }
+  return made;
+}
+
+void Section::add_ratio(std::string name, const std::string& above, const std::string& below) {
+  const Series* const top = find(above);
+  const Series* const bottom = find(below);
+  if (top == nullptr || bottom == nullptr) return;
+  std::vector<std::optional<Spread>> values(x.size());
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const std::optional<Spread>& a = top->values[i];
+    const std::optional<Spread>& b = bottom->values[i];
+    if (a && b) values[i] = Spread{a->median / b->median, a->min / b->max, a->max / b->min};
+  }
+  add(std::move(name), "x", Origin::kDerived).values = std::move(values);
+}
+
+}  // namespace perdure::bench::reproduce

@@ -1,0 +1,66 @@
+#include "bench/reproduce/settings.h"
+
+#include <unistd.h>
+
+#include <fmt/core.h>
+
+namespace perdure::bench::reproduce {
+
+Settings default_settings() {
+  Settings settings;
+  settings.name = "default";
+  settings.rules = {5, 0.1};
+  settings.value_bytes = {8, 64, 256, 1024, 2048, 4096};
+  settings.record_bytes = settings.value_bytes;
+  settings.threads = {1, 2, 4};
+  settings.idle_percent = {90, 50, 10};
+  settings.latencies_ns = {150, 1000, 2000};
+  settings.live = 2'000;
+  settings.tree_nodes = {1024, 8192, 65536, 262144};
+  settings.tree_inserts = 10'000;
+  settings.replayed = {0, 100, 1'000, 10'000};
+  settings.heap_objects = 20'000;
+  return settings;
+}
+
+Settings quick_settings() {
+  Settings settings = default_settings();
+  settings.name = "quick";
+  settings.rules = {2, 0.002};
+  settings.value_bytes = {8, 4096};
+  settings.record_bytes = settings.value_bytes;
+  settings.threads = {1, 2};
+  settings.idle_percent = {50, 10};
+  settings.latencies_ns = {150, 2000};
+  settings.live = 64;
+  settings.tree_nodes = {256, 1024};
+  settings.tree_inserts = 100;
+  settings.replayed = {0, 50};
+  settings.heap_objects = 200;
+  return settings;
+}
+
+Settings full_settings() {
+  Settings settings = default_settings();
+  settings.name = "full";
+  settings.rules = {9, 0.25};
+  settings.value_bytes = {8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096};
+  settings.live = 50'000;
+  settings.tree_inserts = 50'000;
+  settings.heap_objects = 1'000'000;
+  return settings;
+}
+
+void tell_progress(const std::string& what, std::size_t done, std::size_t total) {
+  // One line that changes, or a line each where nobody watches.
+  const bool terminal = ::isatty(STDERR_FILENO) != 0;
+  fmt::print(stderr, "{}{} ({} of {}){}", terminal ? "\r" : "", what, done + 1, total,
+             terminal ? "\033[K" : "\n");
+}
+
+void tell_end(double seconds) {
+  fmt::print(stderr, "{}measured in {:.0f} s\n", ::isatty(STDERR_FILENO) != 0 ? "\r\033[K" : "",
+             seconds);
+}
+
+}  // namespace perdure::bench::reproduce

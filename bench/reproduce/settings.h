@@ -1,0 +1,57 @@
+// How large an evaluation is, and where it takes place.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "bench/measure.h"
+#include "bench/reproduce/pcm_disk.h"
+#include "bench/reproduce/section.h"
+
+namespace perdure::bench::reproduce {
+
+struct Settings {
+  std::string name;  // quick, default or full
+  std::string dir;
+  std::uint64_t seed = 1;
+  RaceRules rules;
+  EmulatedMemory memory;                    // of every experiment but Figure 7
+  std::vector<std::uint64_t> value_bytes;   // Figures 4 to 7
+  std::vector<std::uint64_t> record_bytes;  // Table 6
+  std::vector<unsigned> threads;            // Figures 4 and 5
+  std::vector<unsigned> idle_percent;       // Figure 6
+  std::vector<double> latencies_ns;         // Figure 7
+  std::uint64_t live = 0;                   // records of each thread in a hash table or tree
+  std::vector<std::uint64_t> tree_nodes;    // Table 5
+  std::uint64_t tree_inserts = 0;           // in one run of Table 5
+  std::vector<std::uint64_t> replayed;      // transactions to replay, §6.3.2
+  std::uint64_t heap_objects = 0;           // in the heap that is rebuilt, §6.3.2
+};
+
+Settings default_settings();
+Settings quick_settings();
+Settings full_settings();
+
+/// Says on standard error how far an experiment is: `done` of `total` steps.
+void tell_progress(const std::string& what, std::size_t done, std::size_t total);
+void tell_end(double seconds);
+
+// The experiments. Each measures, puts the paper's values beside what it found, and judges.
+
+/// Figure 4 (write latency) and Figure 5 (update throughput): two views of the same runs.
+std::vector<Section> measure_hash_table(const Settings& settings);
+/// Figure 6: asynchronous against synchronous truncation.
+Section measure_truncation(const Settings& settings);
+/// Figure 7: slower memory.
+Section measure_latencies(const Settings& settings);
+/// Table 4, the part of Tokyo Cabinet.
+Section measure_store(const Settings& settings);
+/// Table 5: updating a tree against serialising it.
+Section measure_trees(const Settings& settings);
+/// Table 6: the two logs.
+Section measure_log_throughput(const Settings& settings);
+/// §6.3.2: what opening a pool costs.
+Section measure_reincarnation(const Settings& settings);
+
+}  // namespace perdure::bench::reproduce

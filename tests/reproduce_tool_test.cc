@@ -1,0 +1,152 @@
+// `perdure reproduce mnemosyne --quick`: the reports have the form that programs and browsers may
+// rely on, and what is not known is refused.
+#include <set>
+#include <sstream>
+
+#include <boost/property_tree/xml_parser.hpp>
+#include <nlohmann/json.hpp>
+
+#include "tests/tool_runner.h"
+
+namespace perdure {
+namespace {
+
+using nlohmann::json;
+
+class ReproduceToolTest : public ToolTest {};
+
+void expect_series(const json& series) {
+  SCOPED_TRACE(series.at("name").get<std::string>());
+  const std::set<std::string> origins{"perdure", "peer", "derived", "paper"};
+  const auto origin = series.at("origin").get<std::string>();
+  EXPECT_TRUE(origins.contains(origin));
+  EXPECT_EQ(series.at("name").get<std::string>().starts_with("paper: "), origin == "paper");
+  EXPECT_FALSE(series.at("unit").get<std::string>().empty());
+  for (const json& point : series.at("points")) {
+    EXPECT_GE(point.at("x").get<double>(), 0);
+    const double median = point.at("median").get<double>();
+    EXPECT_LE(point.at("min").get<double>(), median);
+    EXPECT_GE(point.at("max").get<double>(), median);
+    if (origin == "perdure" || origin == "peer") {
+      EXPECT_GE(median, 0);
+    }
+  }
+}
+
+/// What is measured whether a peer was built in or not.
+void expect_measured(const json& section) {
+  const std::set<std::string> optional{"figure6", "figure7"};
+  std::size_t points = 0;
+  for (const json& series : section.at("series")) {
+    expect_series(series);
+    if (series.at("origin") == "perdure") points += series.at("points").size();
+  }
+  if (points > 0) return;
+  EXPECT_TRUE(optional.contains(section.at("id").get<std::string>()));
+  EXPECT_NE(section.at("missing").get<std::string>().find("Not measured"), std::string::npos);
+}
+
+TEST_F(ReproduceToolTest, WritesEverySectionInEveryForm) {
+  const ToolRun done = run({"reproduce", "mnemosyne", "--quick", "--seed", "7", "--json",
+                            path("report.json"), "--html", path("report.html")});
+  ASSERT_EQ(done.code, 0) << done.err;
+  EXPECT_NE(done.err.find("table 5"), std::string::npos) << "tells how far it is";
+
+  const json report = json::parse(read(path("report.json")));
+  const json& environment = report.at("environment");
+  for (const char* field : {"cpu", "kernel", "compiler", "domain", "dir", "setting", "write_back"})
+    EXPECT_FALSE(environment.at(field).get<std::string>().empty()) << field;
+  EXPECT_EQ(environment.at("seed"), 7);
+  EXPECT_EQ(environment.at("setting"), "quick");
+  EXPECT_EQ(environment.at("latency_ns"), 150);
+  EXPECT_EQ(environment.at("gb_per_s"), 4);
+  EXPECT_GE(environment.at("repetitions").get<int>(), 2);
+  std::set<std::string> ids;
+  for (const json& section : report.at("sections")) {
+    const auto id = section.at("id").get<std::string>();
+    SCOPED_TRACE(id);
+    EXPECT_TRUE(ids.insert(id).second);
+    expect_measured(section);
+    for (const json& judgement : section.at("judgements")) {
+      EXPECT_TRUE(judgement.at("agrees").is_boolean());
+      EXPECT_FALSE(judgement.at("paper").get<std::string>().empty());
+      EXPECT_FALSE(judgement.at("here").get<std::string>().empty());
+      EXPECT_EQ(judgement.at("why").get<std::string>().empty(), judgement.at("agrees").get<bool>());
+    }
+    EXPECT_NE(done.out.find(section.at("title").get<std::string>()), std::string::npos);
+  }
+  EXPECT_EQ(ids, (std::set<std::string>{"table4", "figure4", "figure5", "table5", "table6",
+                                        "figure6", "reincarnation", "figure7"}));
+
+  std::istringstream page(read(path("report.html")));
+  boost::property_tree::ptree html;
+  ASSERT_NO_THROW(boost::property_tree::read_xml(page, html));
+  std::set<std::string> shown;
+  for (const auto& [name, child] : html.get_child("html.body")) {
+    if (name != "section") continue;
+    const auto id = child.get<std::string>("<xmlattr>.id");
+    shown.insert(id);
+    if (child.get_child_optional("table")) {
+      EXPECT_FALSE(child.get_child("svg").empty()) << id;
+    }
+  }
+  EXPECT_EQ(shown, ids);
+}
+
+TEST_F(ReproduceToolTest, OnlyMeasuresWhatIsAskedFor) {
+  const ToolRun done = run({"reproduce", "mnemosyne", "--quick", "--only", "figure5,table6",
+                            "--json", path("report.json")});
+  ASSERT_EQ(done.code, 0) << done.err;
+  const json report = json::parse(read(path("report.json")));
+  ASSERT_EQ(report.at("sections").size(), 2u);
+  EXPECT_EQ(report.at("sections")[0].at("id"), "figure5");
+  EXPECT_EQ(report.at("sections")[1].at("id"), "table6");
+}
+
+TEST_F(ReproduceToolTest, TablesHoldThePapersOwnValues) {
+  const ToolRun done = run({"reproduce", "mnemosyne", "--quick", "--only", "table4,table6",
+                            "--json", path("report.json")});
+  ASSERT_EQ(done.code, 0) << done.err;
+  const json report = json::parse(read(path("report.json")));
+  const auto paper_value = [&](std::size_t section, const std::string& name, std::size_t point) {
+    for (const json& series : report.at("sections").at(section).at("series")) {
+      if (series.at("name") == name)
+        return series.at("points").at(point).at("median").get<double>();
+    }
+    return -1.0;
+  };
+  EXPECT_EQ(paper_value(0, "paper: Mnemosyne", 0), 42057);
+  EXPECT_EQ(paper_value(0, "paper: Tokyo Cabinet, msync", 1), 2044);
+  EXPECT_EQ(paper_value(1, "paper: base", 0), 17);
+  EXPECT_EQ(paper_value(1, "paper: tornbit", 1), 1093);
+}
+
+TEST_F(ReproduceToolTest, LeavesNothingBehind) {
+  const ToolRun done = run({"reproduce", "mnemosyne", "--quick", "--dir", directory_.string()});
+  ASSERT_EQ(done.code, 0) << done.err;
+  for (const auto& entry : std::filesystem::directory_iterator(directory_))
+    EXPECT_TRUE(entry.path().filename().string().starts_with(".")) << entry.path();
+}
+
+TEST_F(ReproduceToolTest, RefusesWhatItDoesNotKnow) {
+  const auto refused = [&](const std::vector<std::string>& arguments, const std::string& name) {
+    const ToolRun done = run(arguments);
+    EXPECT_EQ(done.code, 2);
+    EXPECT_NE(done.err.find(name), std::string::npos) << done.err;
+  };
+  refused({"reproduce", "another-paper", "--quick"}, "another-paper");
+  refused({"reproduce", "mnemosyne", "--quick", "--only", "figure99"}, "figure99");
+  refused({"reproduce", "mnemosyne", "--quick", "--full"}, "--full");
+  refused({"reproduce", "mnemosyne", "--quick", "--dir", path("no-such")}, "no-such");
+}
+
+TEST_F(ReproduceToolTest, AReportThatCannotBeWrittenIsToldBeforeMeasuring) {
+  const ToolRun done =
+      run({"reproduce", "mnemosyne", "--quick", "--json", path("no-such") + "/report.json"});
+  EXPECT_EQ(done.code, 3);
+  EXPECT_NE(done.err.find("no-such"), std::string::npos);
+  EXPECT_EQ(done.err.find("table"), std::string::npos) << done.err;
+}
+
+}  // namespace
+}  // namespace perdure
