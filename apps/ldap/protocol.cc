@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "apps/ldap/matching.h"
+#include "apps/ldap/password.h"
 
 namespace perdure::ldap {
 namespace {
@@ -305,11 +306,17 @@ Outcome rename(Directory& directory, const Request& request) {
   return directory.rename(dn, rdn.value(), request.delete_old_rdn, superior ? &*superior : nullptr);
 }
 
-Outcome bind(Directory& directory, const Request& request) {
+Outcome bind(const Service& service, const Request& request) {
   constexpr unsigned kSimple = 128;
   if (request.bind_method != kSimple)
     return {ResultCode::kAuthMethodNotSupported, {}, "only simple binds are answered here"};
-  return directory.bind(name_in(request.dn), request.credentials);
+  const Dn dn = name_in(request.dn);
+  if (!service.admin.empty() && dn.normalised() == service.admin) {
+    const bool right =
+        !request.credentials.empty() && is_password(service.admin_password, request.credentials);
+    return {right ? ResultCode::kSuccess : ResultCode::kInvalidCredentials, {}, {}};
+  }
+  return service.directory->bind(dn, request.credentials);
 }
 
 Outcome search(Directory& directory, const Request& request, std::string& out, const Send& send) {
@@ -333,7 +340,9 @@ Outcome search(Directory& directory, const Request& request, std::string& out, c
   }
 }
 
-Outcome perform(Directory& directory, const Request& request, std::string& out, const Send& send) {
+Outcome perform(const Service& service, const Request& request, std::string& out,
+                const Send& send) {
+  Directory& directory = *service.directory;
   switch (request.operation) {
     case Operation::kAdd: return add(directory, request);
     case Operation::kDelete: return directory.remove(name_in(request.dn));
@@ -342,7 +351,7 @@ Outcome perform(Directory& directory, const Request& request, std::string& out, 
     case Operation::kCompare:
       return directory.compare(name_in(request.dn), request.values[0].attribute,
                                request.values[0].value);
-    case Operation::kBind: return bind(directory, request);
+    case Operation::kBind: return bind(service, request);
     case Operation::kSearch: return search(directory, request, out, send);
     case Operation::kUnbind: return {};
     case Operation::kExtended:
@@ -353,12 +362,12 @@ Outcome perform(Directory& directory, const Request& request, std::string& out, 
 
 }  // namespace
 
-void answer(Directory& directory, std::string text, const Send& send) {
+void answer(const Service& service, std::string text, const Send& send) {
   std::string out;
   Outcome outcome;
   try {
     const Request request(std::move(text));
-    outcome = perform(directory, request, out, send);
+    outcome = perform(service, request, out, send);
     if (request.operation == Operation::kUnbind) return;  // slapd does not listen
   } catch (const Refusal& refusal) {
     outcome = refusal.outcome;

@@ -71,9 +71,18 @@ void append_entry(std::string& out, std::string_view dn, const Values& values);
 /// Appends the RESULT, the end of every answer.
 void append_result(std::string& out, const Outcome& outcome);
 
+/// Whom a server answers for.
+struct Service {
+  Directory* directory = nullptr;
+  /// Somebody who may bind without an entry, as slapd's rootdn; empty: nobody. slapd leaves this
+  /// bind to the back end, and takes from there what the name may do.
+  std::string admin;           // normalised
+  std::string admin_password;  // as an entry would keep it
+};
+
 /// Does what the request asks of the directory and gives what is to be sent back to `send`, in
 /// pieces; stops when that says false. Never throws: what goes wrong becomes the result code.
 using Send = std::function<bool(std::string_view)>;
-void answer(Directory& directory, std::string request, const Send& send);
+void answer(const Service& service, std::string request, const Send& send);
 
 }  // namespace perdure::ldap

@@ -11,8 +11,7 @@
 #include <cstring>
 #include <mutex>
 #include <thread>
-
-#include "apps/ldap/protocol.h"
+#include <utility>
 
 namespace perdure::ldap {
 namespace {
@@ -79,8 +78,8 @@ struct Server::Worker {
 
 // A new socket comes into being under another name and takes the place of an old one by rename, so
 // that at no moment a socket is there that refuses.
-Server::Server(Directory& directory, const std::string& path, unsigned threads)
-    : directory_(&directory), path_(path) {
+Server::Server(Service service, const std::string& path, unsigned threads)
+    : service_(std::move(service)), path_(path) {
   (void)address_of(path);
   refuse_if_taken(path);
   const std::string fresh = path + "." + std::to_string(::getpid());
@@ -169,7 +168,7 @@ void Server::converse(int connection) {
     if (got == 0 && before > 0) break;  // cut off: the parser says what is missing
     if (got <= 0) return;
   }
-  answer(*directory_, std::move(request),
+  answer(service_, std::move(request),
          [connection](std::string_view text) { return send_all(connection, text); });
   answered_.fetch_add(1, std::memory_order_relaxed);
 }

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "apps/ldap/directory.h"
+#include "apps/ldap/protocol.h"
 
 namespace perdure::ldap {
 
@@ -19,10 +19,10 @@ class Server {
  public:
   /// Listens at `path` (mode 0600: whoever can connect can do everything) and answers with
   /// `threads` threads. A socket file that nobody listens on any more is replaced.
-  /// Requires: `directory` outlives the server.
+  /// Requires: the service's directory outlives the server.
   /// Errors: throws Exception kBusy when another process listens there, kExists when the path is
   /// something other than a socket, kInvalid for a path that is too long, kIo.
-  Server(Directory& directory, const std::string& path, unsigned threads);
+  Server(Service service, const std::string& path, unsigned threads);
   /// As stop().
   ~Server();
   Server(const Server&) = delete;
@@ -40,7 +40,7 @@ class Server {
   /// Reads one request and answers it.
   void converse(int connection);
 
-  Directory* directory_;
+  Service service_;
   std::string path_;
   int listener_ = -1;
   std::uint64_t file_ = 0;  // inode of our socket file

@@ -95,7 +95,8 @@ class Bench {
       Process server =
           start_server(scratch_.at("ldap.pool"), scratch_.at("sock"), scratch_.at("serve.log"),
                        {"--threads", std::to_string(options_->threads)});
-      Slapd slapd(files_, scratch_.at(""), "ours", "back_sock", sock_database(scratch_.at("sock")));
+      Slapd slapd(files_, scratch_.at("."), "ours", "back_sock",
+                  sock_database(scratch_.at("sock")));
       ours = measure(slapd.uri(), "perdure", all);
       slapd.process().stop();
       if (const int code = server.stop(); code != 0)
@@ -103,7 +104,7 @@ class Bench {
     }
     {
       fs::create_directories(scratch_.at("mdb"));
-      Slapd slapd(files_, scratch_.at(""), "mdb", "back_mdb", mdb_database(scratch_.at("mdb")));
+      Slapd slapd(files_, scratch_.at("."), "mdb", "back_mdb", mdb_database(scratch_.at("mdb")));
       theirs = measure(slapd.uri(), "back-mdb", all);
       slapd.process().stop();
     }

@@ -24,6 +24,8 @@ struct Options {
   std::string pool = "ldap.pool";
   std::string socket = "perdure-ldap.sock";
   std::string index;
+  std::string admin;
+  std::string password_file;
   std::string input = "-";
   std::string filter = "(objectClass=*)";
   std::string base;
@@ -50,6 +52,16 @@ Pool open_pool(const Options& options) {
   return Pool::open_or_create(options.pool, options.options).value();
 }
 
+Service service_of(Directory& directory, const Options& options) {
+  Service service{&directory, {}, {}};
+  if (options.admin.empty()) return service;
+  service.admin = parse_dn(options.admin).value().normalised();
+  std::ifstream file(options.password_file);
+  if (!std::getline(file, service.admin_password) || service.admin_password.empty())
+    throw Exception(Code::kIo, options.password_file + ": has no password in its first line");
+  return service;
+}
+
 // ---- serve --------------------------------------------------------------------------------------
 
 void serve(const Options& options) {
@@ -62,7 +74,8 @@ void serve(const Options& options) {
 
   Pool pool = open_pool(options);
   Directory directory(pool, directory_options(options));
-  Server server(directory, options.socket, static_cast<unsigned>(options.threads));
+  Server server(service_of(directory, options), options.socket,
+                static_cast<unsigned>(options.threads));
   std::string indexed;
   for (const std::string& attribute : directory.indexed_attributes())
     indexed += (indexed.empty() ? "" : ",") + attribute;
@@ -217,12 +230,13 @@ server. In slapd.conf:
   database   sock
   suffix     "dc=example,dc=com"
   rootdn     "cn=admin,dc=example,dc=com"
-  rootpw     secret
-  socketpath /path/of/perdure-ldap.sock)";
+  socketpath /path/of/perdure-ldap.sock
+slapd leaves binds to the back end, also that of its rootdn: give it an entry with a userPassword, or --admin to serve.)";
 
 constexpr const char* kFooter =
     R"TEXT(Examples:
-  perdure ldap serve --pool people.pool --socket /run/user/1000/perdure-ldap.sock
+  perdure ldap serve --pool people.pool --socket /run/user/1000/perdure-ldap.sock \
+    --admin cn=admin,dc=example,dc=com --password-file secret.txt
   perdure ldap load people.ldif --pool people.pool
   perdure ldap search "(&(objectClass=person)(sn=hopper))" --pool people.pool
   perdure ldap demo                  a real slapd, filled while both are killed, and nothing lost
@@ -260,6 +274,12 @@ void add_ldap_commands(CLI::App& app) {
                    "Requests under way at a time; at least slapd's own threads (16)")
       ->capture_default_str()
       ->check(CLI::Range(1u, kMaxThreads));
+  CLI::Option* file = serving->add_option("--password-file", serve_options->password_file,
+                                          "The admin's password, or {CRYPT} and its hash");
+  serving
+      ->add_option("--admin", serve_options->admin,
+                   "A name that may bind without an entry; slapd's rootdn")
+      ->needs(file);
   add_writing(*serving, *serve_options);
 
   const auto [loading, load_options] =

@@ -214,6 +214,9 @@ Process start_server(const std::string& pool, const std::string& socket, const s
   std::vector<std::string> arguments{
       fs::read_symlink("/proc/self/exe"), "ldap", "serve", "--pool", pool, "--socket", socket};
   arguments.insert(arguments.end(), options.begin(), options.end());
+  const std::string secret = log + ".password";
+  std::ofstream(secret) << kAdminPassword << "\n";
+  arguments.insert(arguments.end(), {"--admin", kAdmin, "--password-file", secret});
   Process process(arguments, log);
   wait_until_listening(process, socket, log);
   return process;

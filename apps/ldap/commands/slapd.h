@@ -71,7 +71,7 @@ class Slapd {
 std::string sock_database(const std::string& socket);
 std::string mdb_database(const std::string& directory);
 
-/// `perdure ldap serve` as a process; returns when it takes connections. Errors: throws Exception
+/// `perdure ldap serve` as a process, with the admin of above; returns when it takes connections. Errors: throws Exception
 /// kIo with the end of its log.
 Process start_server(const std::string& pool, const std::string& socket, const std::string& log,
                      const std::vector<std::string>& options = {});
