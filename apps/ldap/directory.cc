@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <charconv>
 #include <iterator>
 
@@ -15,13 +14,6 @@ namespace {
 constexpr std::string_view kUsualIndex = "objectclass,uid,cn,sn,mail,member,memberuid";
 constexpr std::size_t kStep = 64;  // entries or postings of one transaction of a long job
 constexpr std::size_t kMaxLevels = 512;
-
-/// The ids of this thread are drawn from this stripe.
-std::uint64_t stripe_of_thread() {
-  static std::atomic<std::uint64_t> next{0};
-  thread_local const std::uint64_t mine = next.fetch_add(1, std::memory_order_relaxed);
-  return mine % Store::kStripes;
-}
 
 Outcome refusal(ResultCode code, std::string info) { return {code, {}, std::move(info)}; }
 
@@ -117,7 +109,7 @@ Outcome apply(Values& values, const Change& change, Arena& arena) {
 // ---- opening ------------------------------------------------------------------------------------
 
 Directory::Directory(Pool& pool, const DirectoryOptions& options)
-    : pool_(&pool), store_(pool.root<Store>(kRoot)), one_stripe_(options.seed.has_value()) {
+    : pool_(&pool), store_(pool.root<Store>(kRoot)), combiner_(pool) {
   const std::string kept = pool.read_only([&](Tx& tx) { return store_->indexed.str(tx); });
   if (options.seed && kept.empty()) {
     pool.atomically([&](Tx& tx) {
@@ -237,11 +229,9 @@ Outcome Directory::no_such_object(Tx& tx, const Place& place, const Dn& dn) cons
 }
 
 EntryId Directory::draw_id(Tx& tx) {
-  const std::uint64_t stripe = one_stripe_ ? 0 : stripe_of_thread();
-  std::uint64_t& drawn = store_->stripes[stripe].drawn;
-  const std::uint64_t count = tx.load(drawn) + 1;
-  tx.store(drawn, count);
-  return (stripe << 48) + count;
+  const EntryId id = tx.load(store_->drawn) + 1;
+  tx.store(store_->drawn, id);
+  return id;
 }
 
 bool Directory::is_indexed(std::string_view attribute) const {
@@ -272,6 +262,12 @@ void Directory::update_index(Tx& tx, EntryId id, const Values& before, const Val
   for (const std::uint64_t hash : changed) store_->equality.add(tx, hash, id);
 }
 
+Outcome Directory::update(const std::function<Outcome(Tx&)>& body) {
+  Outcome outcome;
+  combiner_.run([&](Tx& tx) { outcome = body(tx); });
+  return outcome;
+}
+
 // ---- the updates --------------------------------------------------------------------------------
 
 Outcome Directory::add(const Dn& dn, const Values& values, bool is_suffix) {
@@ -284,7 +280,7 @@ Outcome Directory::add(const Dn& dn, const Values& values, bool is_suffix) {
                        std::string(values[i].attribute) + ": a value is given twice");
     }
   }
-  return pool_->atomically([&](Tx& tx) -> Outcome {
+  return update([&](Tx& tx) -> Outcome {
     const Place place = locate(tx, dn);
     if (place.unmatched == 0)
       return refusal(ResultCode::kAlreadyExists, "'" + dn.text() + "' is there already");
@@ -303,7 +299,7 @@ Outcome Directory::add(const Dn& dn, const Values& values, bool is_suffix) {
 }
 
 Outcome Directory::remove(const Dn& dn) {
-  return pool_->atomically([&](Tx& tx) -> Outcome {
+  return update([&](Tx& tx) -> Outcome {
     const Place place = locate(tx, dn);
     if (place.id == kNoEntry || place.unmatched != 0) return no_such_object(tx, place, dn);
     const auto child = store_->children.lower_bound(tx, {place.id, 0});
@@ -322,7 +318,7 @@ Outcome Directory::remove(const Dn& dn) {
 }
 
 Outcome Directory::modify(const Dn& dn, const std::vector<Change>& changes) {
-  return pool_->atomically([&](Tx& tx) -> Outcome {
+  return update([&](Tx& tx) -> Outcome {
     const Place place = locate(tx, dn);
     if (place.id == kNoEntry || place.unmatched != 0) return no_such_object(tx, place, dn);
     const std::string bytes = record_of(tx, place.id);
@@ -348,7 +344,7 @@ Outcome Directory::modify(const Dn& dn, const std::vector<Change>& changes) {
 
 Outcome Directory::rename(const Dn& dn, const Rdn& new_rdn, bool delete_old_rdn,
                           const Dn* new_superior) {
-  return pool_->atomically([&](Tx& tx) -> Outcome {
+  return update([&](Tx& tx) -> Outcome {
     const Place place = locate(tx, dn);
     if (place.id == kNoEntry || place.unmatched != 0) return no_such_object(tx, place, dn);
     const std::string bytes = record_of(tx, place.id);

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "apps/ldap/combiner.h"
 #include "apps/ldap/dn.h"
 #include "apps/ldap/entry.h"
 #include "apps/ldap/filter.h"
@@ -71,8 +72,7 @@ struct Search {
 struct DirectoryOptions {
   /// The attributes to index; not given: those that the pool has, or the usual ones for a new one.
   std::optional<std::vector<std::string>> index;
-  /// For tests that must be replayed word by word: hash seed of a new directory, and one stripe for
-  /// all threads.
+  /// Hash seed of a new directory, for tests that must be replayed word by word.
   std::optional<std::uint64_t> seed;
 };
 
@@ -147,11 +147,13 @@ class Directory {
   /// Adds and removes what tells the postings of `after` from those of `before`.
   void update_index(Tx& tx, EntryId id, const Values& before, const Values& after);
 
+  /// Durable: on return, alone or with other threads' updates (see combiner.h).
+  Outcome update(const std::function<Outcome(Tx&)>& body);
   void adopt_index(const std::vector<std::string>& wanted);
 
   Pool* pool_;
   Store* store_;
-  bool one_stripe_;
+  Combiner combiner_;
   std::vector<std::string> indexed_;  // in lower case
 };
 

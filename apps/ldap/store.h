@@ -4,14 +4,8 @@
 //   names      parent id, normalised level of the name -> entry id
 //   children   (parent id, entry id), in order: an entry's children stand side by side
 //   equality   which entries have this value of that attribute, for attributes that are indexed
-//
-// Ids are drawn by stripe, (stripe << 48) + a count, one stripe per thread: what a thread adds
-// stands beside what it added before in every ordered structure, and away from what others add. A
-// transaction holds what it touches until the device has its record, so two additions that met in
-// one leaf would have to wait for the device one after the other, instead of together.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -114,19 +108,13 @@ class EqualityIndex {
 /// Invariants, between transactions: names, children and equality say nothing but what the entries
 /// say; of every entry but a suffix the parent is there.
 struct Store {
-  static constexpr std::uint64_t kStripes = 64;
-  struct Stripe {
-    std::uint64_t drawn;  // ids, so far
-    std::array<std::uint64_t, 7> padding;
-  };
-
   hash_map<std::uint64_t, bytes> entries;
   hash_map<bytes, std::uint64_t> names;
   PairSet children;
   EqualityIndex equality;
   /// "=" and the indexed attributes, comma-separated; empty while the index is not whole.
   string indexed;
-  std::array<Stripe, kStripes> stripes;
+  EntryId drawn;  // ids so far; none is used again
 
   /// As the containers' audit().
   template <class Tx, class Visit>
