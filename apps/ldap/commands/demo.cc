@@ -2,6 +2,7 @@
 // and again. Whatever slapd acknowledged must be there afterwards, and whatever is there must be
 // whole.
 #include <algorithm>
+#include <csignal>
 #include <filesystem>
 #include <random>
 #include <unordered_set>
@@ -33,6 +34,18 @@ struct Options {
   std::uint64_t seed = std::random_device{}();
   bool json = false;
 };
+
+/// `ldap slapd`: a slapd in front of a server that runs already.
+void be_slapd(const Options& options, const std::string& socket) {
+  const SlapdFiles files = find_slapd(options.slapd);
+  fs::create_directories(options.dir);
+  const std::string directory = fs::absolute(options.dir).lexically_normal().string();
+  fmt::print(
+      "slapd listens at {0}; for example:\n  ldapsearch -LLL -x -H {0} -D {1} -w {2} -b {3}\n",
+      slapd_uri(directory), kAdmin, kAdminPassword, kSuffix);
+  std::fflush(stdout);
+  become_slapd(files, directory, sock_database(fs::absolute(socket).lexically_normal()));
+}
 
 class Demo {
  public:
@@ -192,14 +205,25 @@ class Demo {
 }  // namespace
 
 void add_demo_command(CLI::App& ldap) {
+  constexpr const char* kTreeHelp =
+      "Where the package slapd is unpacked, or will be (default: the installed one, else "
+      "build/slapd)";
+  auto front = std::make_shared<Options>();
+  auto socket = std::make_shared<std::string>("perdure-ldap.sock");
+  CLI::App* slapd = ldap.add_subcommand(
+      "slapd", "Run a real slapd in front of a server, without root, to try it by hand");
+  slapd->add_option("--socket", *socket, "Where the server listens")->capture_default_str();
+  slapd->add_option("--dir", front->dir, "Where its configuration and its socket go")
+      ->capture_default_str();
+  slapd->add_option("--slapd", front->slapd, kTreeHelp);
+  slapd->callback([front, socket] { be_slapd(*front, *socket); });
+
   auto options = std::make_shared<Options>();
   CLI::App* command = ldap.add_subcommand(
       "demo", "Fill a directory through a real slapd while both are killed; nothing may be lost");
   command->add_option("DIR", options->dir, "Where pool, sockets and logs go")
       ->capture_default_str();
-  command->add_option("--slapd", options->slapd,
-                      "Where the package slapd is unpacked, or will be (default: the installed "
-                      "one, else build/slapd)");
+  command->add_option("--slapd", options->slapd, kTreeHelp);
   tools::add_count(*command, "--entries", options->entries, "Entries to add")
       ->capture_default_str();
   tools::add_count(*command, "--kills", options->kills, "How often both are killed")
@@ -210,6 +234,7 @@ void add_demo_command(CLI::App& ldap) {
   command->add_option("--seed", options->seed, "When they are killed; random if not given");
   tools::add_json_flag(*command, options->json);
   command->callback([options] {
+    std::signal(SIGPIPE, SIG_IGN);  // a killed slapd is part of the demonstration
     if (const int code = Demo(*options).run(); code != tools::kDone) tools::leave_with(code);
   });
 }

@@ -56,6 +56,12 @@ void wait_until_listening(Process& process, const std::string& socket, const std
   }
 }
 
+std::vector<char*> pointers(const std::vector<std::string>& texts) {
+  std::vector<char*> all;
+  for (const std::string& text : texts) all.push_back(const_cast<char*>(text.c_str()));
+  return all;
+}
+
 bool is_tree(const fs::path& tree) { return fs::exists(tree / "usr/sbin/slapd"); }
 
 /// Downloads the package and unpacks it beside its place first, so that what is there is whole.
@@ -88,12 +94,9 @@ void fetch(const fs::path& tree) {
 
 Process::Process(const std::vector<std::string>& arguments, const std::string& log,
                  const std::vector<std::string>& environment, const std::string& directory) {
-  std::vector<char*> argv;
-  for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
+  std::vector<char*> argv = pointers(arguments);
   argv.push_back(nullptr);
-  std::vector<char*> variables;
-  for (const std::string& variable : environment)
-    variables.push_back(const_cast<char*>(variable.c_str()));
+  std::vector<char*> variables = pointers(environment);
   for (char** each = environ; *each != nullptr; ++each) variables.push_back(*each);
   variables.push_back(nullptr);
   posix_spawn_file_actions_t actions;
@@ -169,26 +172,36 @@ std::string ldapi(const std::string& path) {
   return uri;
 }
 
-/// Writes the configuration and starts.
-Process start_slapd(const SlapdFiles& files, const std::string& directory, const std::string& name,
-                    const std::string& module, const std::string& database) {
+/// What it takes to run a slapd in the foreground.
+struct Launch {
+  std::string socket;
+  std::vector<std::string> arguments;
+  std::vector<std::string> environment;
+};
+
+/// Writes the configuration.
+Launch prepare(const SlapdFiles& files, const std::string& directory, const std::string& name,
+               const std::string& module, const std::string& database) {
   const std::string base = directory + "/" + name;
   std::ofstream conf(base + ".conf");
   for (const char* schema : {"core", "cosine", "inetorgperson", "nis"})
     conf << "include " << files.schema << "/" << schema << ".schema\n";
   conf << "moduleload " << files.modules << "/" << module << ".so\n"
        << "loglevel none\nsizelimit unlimited\n"
-       << database << "suffix \"" << kSuffix << "\"\nrootdn \"" << kAdmin << "\"\nrootpw "
-       << kAdminPassword << "\n";
+       << database << "suffix \"" << kSuffix << "\"\nrootdn \"" << kAdmin
+       << "\"\nlastmod off\nrootpw " << kAdminPassword << "\n";
   conf.close();
   if (!conf) throw Exception(Code::kIo, base + ".conf: cannot be written");
-  std::vector<std::string> environment;
-  if (!files.libraries.empty()) environment.push_back("LD_LIBRARY_PATH=" + files.libraries);
   const std::string socket = base + ".ldapi";
   fs::remove(socket);
-  Process process({files.program, "-h", ldapi(socket), "-f", base + ".conf", "-d", "0"},
-                  base + ".log", environment);
-  wait_until_listening(process, socket, base + ".log");
+  Launch launch{socket, {files.program, "-h", ldapi(socket), "-f", base + ".conf", "-d", "0"}, {}};
+  if (!files.libraries.empty()) launch.environment.push_back("LD_LIBRARY_PATH=" + files.libraries);
+  return launch;
+}
+
+Process start(const Launch& launch, const std::string& log) {
+  Process process(launch.arguments, log, launch.environment);
+  wait_until_listening(process, launch.socket, log);
   return process;
 }
 
@@ -197,7 +210,23 @@ Process start_slapd(const SlapdFiles& files, const std::string& directory, const
 Slapd::Slapd(const SlapdFiles& files, const std::string& directory, const std::string& name,
              const std::string& module, const std::string& database)
     : uri_(ldapi(directory + "/" + name + ".ldapi")),
-      process_(start_slapd(files, directory, name, module, database)) {}
+      process_(start(prepare(files, directory, name, module, database),
+                     directory + "/" + name + ".log")) {}
+
+void become_slapd(const SlapdFiles& files, const std::string& directory,
+                  const std::string& database) {
+  const Launch launch = prepare(files, directory, "slapd", "back_sock", database);
+  for (const std::string& variable : launch.environment) {
+    const std::size_t equals = variable.find('=');
+    ::setenv(variable.substr(0, equals).c_str(), variable.substr(equals + 1).c_str(), 1);
+  }
+  std::vector<char*> argv = pointers(launch.arguments);
+  argv.push_back(nullptr);
+  ::execv(argv[0], argv.data());
+  throw Exception(Code::kIo, launch.arguments[0] + ": cannot be started: " + std::strerror(errno));
+}
+
+std::string slapd_uri(const std::string& directory) { return ldapi(directory + "/slapd.ldapi"); }
 
 std::string sock_database(const std::string& socket) {
   return "database sock\nsocketpath " + socket + "\n";

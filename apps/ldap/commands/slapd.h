@@ -49,7 +49,8 @@ inline constexpr const char* kSuffix = "dc=example,dc=com";
 inline constexpr const char* kAdmin = "cn=admin,dc=example,dc=com";
 inline constexpr const char* kAdminPassword = "secret";
 
-/// A slapd over a Unix socket ("ldapi"), with one database.
+/// A slapd over a Unix socket ("ldapi"), with one database. It keeps no record of who changed what
+/// ("lastmod off"): slapd leaves that to its back ends, of which the socket one does not do it.
 class Slapd {
  public:
   /// `directory` takes its configuration, log and socket. `database` are the lines of slapd.conf
@@ -65,6 +66,12 @@ class Slapd {
   std::string uri_;
   Process process_;
 };
+
+/// Turns this process into a slapd with a database of those lines, in the foreground, listening at
+/// slapd_uri(directory). Errors: throws Exception kIo.
+[[noreturn]] void become_slapd(const SlapdFiles& files, const std::string& directory,
+                               const std::string& database);
+std::string slapd_uri(const std::string& directory);
 
 /// The lines of slapd.conf for a server of ours at `socket`, and for slapd's own database, durable
 /// with every update, with the same indexes.
