@@ -91,25 +91,32 @@ class Bench {
 
   Report run() {
     const std::vector<Row> all = rows(options_->entries);
-    std::vector<LdapLoaded> ours;
-    std::vector<LdapLoaded> theirs;
-    {
-      Process server =
-          start_server(scratch_.at("ldap.pool"), scratch_.at("sock"), scratch_.at("serve.log"),
-                       {"--threads", std::to_string(options_->threads)});
-      Slapd slapd(files_, scratch_.at("."), "ours", "back_sock",
-                  sock_database(scratch_.at("sock")));
-      ours = measure(slapd.uri(), "perdure", all);
-      slapd.process().stop();
-      if (const int code = server.stop(); code != 0)
-        throw Exception(Code::kIo, "the server ended with code " + std::to_string(code));
+    Process server =
+        start_server(scratch_.at("ldap.pool"), scratch_.at("sock"), scratch_.at("serve.log"),
+                     {"--threads", std::to_string(options_->threads)});
+    Slapd ours_slapd(files_, scratch_.at("."), "ours", "back_sock",
+                     sock_database(scratch_.at("sock")));
+    fs::create_directories(scratch_.at("mdb"));
+    Slapd mdb_slapd(files_, scratch_.at("."), "mdb", "back_mdb", mdb_database(scratch_.at("mdb")));
+    for (const Slapd* slapd : {&ours_slapd, &mdb_slapd}) bench::add_ldap_frame(load_of(*slapd));
+    std::vector<LdapLoaded> ours(all.size());
+    std::vector<LdapLoaded> theirs(all.size());
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      tools::Progress progress(fmt::format("{}, {} clients", all[i].operation, all[i].clients),
+                               2 * all[i].count);
+      std::uint64_t done = 0;
+      // By turns: a drift of the machine then meets both.
+      for (std::uint64_t turn = 0; turn < kTurns; ++turn) {
+        measure("perdure", load_of(ours_slapd), all[i], turn, ours[i], progress, done);
+        measure("back-mdb", load_of(mdb_slapd), all[i], turn, theirs[i], progress, done);
+      }
+      std::sort(ours[i].latencies_ns.begin(), ours[i].latencies_ns.end());
+      std::sort(theirs[i].latencies_ns.begin(), theirs[i].latencies_ns.end());
     }
-    {
-      fs::create_directories(scratch_.at("mdb"));
-      Slapd slapd(files_, scratch_.at("."), "mdb", "back_mdb", mdb_database(scratch_.at("mdb")));
-      theirs = measure(slapd.uri(), "back-mdb", all);
-      slapd.process().stop();
-    }
+    mdb_slapd.process().stop();
+    ours_slapd.process().stop();
+    if (const int code = server.stop(); code != 0)
+      throw Exception(Code::kIo, "the server ended with code " + std::to_string(code));
     Report table = Report::array();
     for (std::size_t i = 0; i < all.size(); ++i) {
       const double mine = rate(ours[i]);
@@ -139,36 +146,38 @@ class Bench {
     return loaded.seconds > 0 ? static_cast<double>(loaded.operations) / loaded.seconds : 0;
   }
 
-  std::vector<LdapLoaded> measure(const std::string& uri, const char* label,
-                                  const std::vector<Row>& all) {
+  LdapLoad load_of(const Slapd& slapd) const {
     LdapLoad load;
-    load.uri = uri;
+    load.uri = slapd.uri();
     load.suffix = kSuffix;
     load.admin = kAdmin;
     load.password = kAdminPassword;
     load.in_flight = options_->in_flight;
-    bench::add_ldap_frame(load);
-    std::vector<LdapLoaded> measured;
-    for (const Row& row : all) {
-      tools::Progress progress(fmt::format("{}: {}, {} clients", label, row.operation, row.clients),
-                               row.count);
-      std::uint64_t done = 0;
-      load.kind = row.kind;
-      load.connections = row.clients;
-      load.first = row.first;
-      load.count = row.count;
-      load.acknowledged = [&](std::uint64_t) {
-        progress.show(++done);
-        return true;
-      };
-      measured.push_back(bench::run_ldap_load(load));
-      if (!measured.back().failure.empty())
-        throw Exception(Code::kIo,
-                        fmt::format("{}: {}: {}", label, row.operation, measured.back().failure));
-      std::sort(measured.back().latencies_ns.begin(), measured.back().latencies_ns.end());
-    }
-    return measured;
+    return load;
   }
+
+  /// One of a row's turns, added to `sum`.
+  static void measure(const char* label, LdapLoad load, const Row& row, std::uint64_t turn,
+                      LdapLoaded& sum, tools::Progress& progress, std::uint64_t& done) {
+    load.kind = row.kind;
+    load.connections = row.clients;
+    const std::uint64_t begin = row.count * turn / kTurns;
+    load.first = row.first + begin;
+    load.count = row.count * (turn + 1) / kTurns - begin;
+    load.acknowledged = [&](std::uint64_t) {
+      progress.show(++done);
+      return true;
+    };
+    const LdapLoaded loaded = bench::run_ldap_load(load);
+    if (!loaded.failure.empty())
+      throw Exception(Code::kIo, fmt::format("{}: {}: {}", label, row.operation, loaded.failure));
+    sum.operations += loaded.operations;
+    sum.seconds += loaded.seconds;
+    sum.latencies_ns.insert(sum.latencies_ns.end(), loaded.latencies_ns.begin(),
+                            loaded.latencies_ns.end());
+  }
+
+  static constexpr std::uint64_t kTurns = 10;
 
   const Options* options_;
   SlapdFiles files_;

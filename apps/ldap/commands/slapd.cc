@@ -245,6 +245,7 @@ Process start_server(const std::string& pool, const std::string& socket, const s
   arguments.insert(arguments.end(), options.begin(), options.end());
   const std::string secret = log + ".password";
   std::ofstream(secret) << kAdminPassword << "\n";
+  fs::permissions(secret, fs::perms::owner_read | fs::perms::owner_write);
   arguments.insert(arguments.end(), {"--admin", kAdmin, "--password-file", secret});
   Process process(arguments, log);
   wait_until_listening(process, socket, log);
