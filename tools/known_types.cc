@@ -1,6 +1,7 @@
 #include "tools/known_types.h"
 
 #include "apps/kv/store.h"
+#include "apps/ldap/store.h"
 #include "perdure/container/btree_map.h"
 #include "perdure/container/rb_map.h"
 #include "perdure/container/string.h"
@@ -31,6 +32,7 @@ constexpr KnownType kKnown[] = {
     plain<std::int64_t>(),
     plain<kv::DemoMarker>(),
     plain<TortureState>(),
+    container<ldap::Store>(),
     container<hash_map<bytes, bytes>>(),
     container<hash_map<bytes, std::uint64_t>>(),
     container<hash_map<std::uint64_t, bytes>>(),

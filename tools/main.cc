@@ -7,6 +7,7 @@
 #include <fmt/core.h>
 
 #include "apps/kv/kv.h"
+#include "apps/ldap/commands/ldap.h"
 #include "bench/bench_command.h"
 #include "bench/reproduce/reproduce_command.h"
 #include "tools/command.h"
@@ -38,6 +39,7 @@ int run(int argc, char** argv) {
   perdure::tools::add_check_command(app);
   perdure::tools::add_dump_command(app);
   perdure::kv::add_kv_commands(app);
+  perdure::ldap::add_ldap_commands(app);
   perdure::tools::add_explore_command(app);
   perdure::tools::add_torture_command(app);
   perdure::bench::add_bench_command(app);

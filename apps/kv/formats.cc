@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "apps/base64.h"
 #include "perdure/error.h"
 
 namespace perdure::kv {
@@ -46,38 +47,6 @@ bool append_unescaped(std::string& out, std::string_view text) {
 }
 
 // ---- jsonl --------------------------------------------------------------------------------------
-
-constexpr std::string_view kBase64 =
-    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-
-std::string to_base64(std::string_view raw) {
-  std::string text;
-  for (std::size_t i = 0; i < raw.size(); i += 3) {
-    const std::size_t count = std::min<std::size_t>(3, raw.size() - i);
-    std::uint32_t bits = 0;
-    for (std::size_t k = 0; k < 3; ++k)
-      bits = bits << 8 | (k < count ? static_cast<unsigned char>(raw[i + k]) : 0u);
-    for (std::size_t k = 0; k < 4; ++k)
-      text += k <= count ? kBase64[bits >> (18 - 6 * k) & 63] : '=';
-  }
-  return text;
-}
-
-bool from_base64(std::string_view text, std::string& raw) {
-  if (text.size() % 4 != 0) return false;
-  while (text.ends_with('=') && text.size() % 4 != 1) text.remove_suffix(1);
-  if (text.size() % 4 == 1) return false;
-  std::uint32_t bits = 0;
-  unsigned held = 0;
-  for (const char c : text) {
-    const auto value = kBase64.find(c);
-    if (value == kBase64.npos) return false;
-    bits = bits << 6 | static_cast<std::uint32_t>(value);
-    held += 6;
-    if (held >= 8) raw += static_cast<char>(bits >> (held -= 8) & 0xff);
-  }
-  return true;
-}
 
 /// Well-formed UTF-8 by the library that will print it.
 bool is_utf8(std::string_view raw) {
