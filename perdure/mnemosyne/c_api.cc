@@ -59,7 +59,7 @@ T report(T failed, Work work) {
 /// Runs `body(tx)` in the compiled transaction that the thread is in, or as a transaction of its own.
 template <class T, class Body>
 T in_transaction(T failed, Body body) {
-  tm::Thread& thread = tm::Thread::self();
+  compiled::Thread& thread = compiled::Thread::self();
   if (!thread.active()) return report(failed, [&] { return space().pool().atomically(body); });
   // A conflict ends the attempt; every other failure is the caller's to handle, inside the transaction.
   bool conflict = false;
@@ -86,7 +86,7 @@ struct perdure_log {
 // ---- heap ---------------------------------------------------------------------------------------
 
 void* perdure_pmalloc(std::size_t size, void* pointer) {
-  tm::Thread& thread = tm::Thread::self();
+  compiled::Thread& thread = compiled::Thread::self();
   const bool on_own_stack = thread.active() && thread.on_own_stack(pointer);
   if (!thread.active() && !space().contains(pointer)) {
     note(EINVAL,
@@ -110,7 +110,7 @@ void* perdure_pmalloc(std::size_t size, void* pointer) {
 }
 
 int perdure_pfree(void* pointer) {
-  tm::Thread& thread = tm::Thread::self();
+  compiled::Thread& thread = compiled::Thread::self();
   const bool on_own_stack = thread.active() && thread.on_own_stack(pointer);
   if (thread.active() && thread.irrevocable())
     mnemosyne::stop("pfree in an irrevocable transaction, which cannot be durable");

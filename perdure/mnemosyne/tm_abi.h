@@ -8,7 +8,7 @@
 // The names are the ABI's, not ours.
 // NOLINTBEGIN(readability-identifier-naming, bugprone-reserved-identifier)
 
-namespace perdure::tm {
+namespace perdure::compiled {
 
 /// What the compiler knows about the code of a transaction.
 enum Properties : std::uint32_t {
@@ -34,7 +34,7 @@ struct JumpBuffer {
 };
 static_assert(sizeof(JumpBuffer) == 64);
 
-}  // namespace perdure::tm
+}  // namespace perdure::compiled
 
 extern "C" {
 std::uint32_t _ITM_beginTransaction(std::uint32_t properties, ...);
@@ -67,7 +67,9 @@ void* _ITM_cxa_begin_catch(void* exception);
 void _ITM_cxa_end_catch();
 
 /// The C++ half of begin; the other is assembly. Resumes at `buffer` as if begin returned `actions`.
-std::uint32_t perdure_tm_begin(std::uint32_t properties, const perdure::tm::JumpBuffer* buffer);
-[[noreturn]] void perdure_tm_resume(const perdure::tm::JumpBuffer* buffer, std::uint32_t actions);
+std::uint32_t perdure_tm_begin(std::uint32_t properties,
+                               const perdure::compiled::JumpBuffer* buffer);
+[[noreturn]] void perdure_tm_resume(const perdure::compiled::JumpBuffer* buffer,
+                                    std::uint32_t actions);
 }
 // NOLINTEND(readability-identifier-naming, bugprone-reserved-identifier)

@@ -7,7 +7,7 @@
 
 #include "perdure/mnemosyne/tm_thread.h"
 
-namespace perdure::tm {
+namespace perdure::compiled {
 namespace {
 
 void read_bytes(void* to, const void* from, std::size_t bytes) {
@@ -113,38 +113,40 @@ using M128 = __m128;
 using M256 = __m256;
 
 }  // namespace
-}  // namespace perdure::tm
+}  // namespace perdure::compiled
 
 // NOLINTBEGIN(readability-identifier-naming, bugprone-reserved-identifier)
-#define PERDURE_BARRIERS(name, T)                                        \
-  T _ITM_R##name(const T* from) { return perdure::tm::read(from); }      \
-  T _ITM_RaR##name(const T* from) { return perdure::tm::read(from); }    \
-  T _ITM_RaW##name(const T* from) { return perdure::tm::read(from); }    \
-  T _ITM_RfW##name(const T* from) { return perdure::tm::read(from); }    \
-  void _ITM_W##name(T* to, T value) { perdure::tm::write(to, value); }   \
-  void _ITM_WaR##name(T* to, T value) { perdure::tm::write(to, value); } \
-  void _ITM_WaW##name(T* to, T value) { perdure::tm::write(to, value); } \
-  void _ITM_L##name(const T* at) { perdure::tm::Thread::self().keep(at, sizeof(T)); }
+#define PERDURE_BARRIERS(name, T)                                              \
+  T _ITM_R##name(const T* from) { return perdure::compiled::read(from); }      \
+  T _ITM_RaR##name(const T* from) { return perdure::compiled::read(from); }    \
+  T _ITM_RaW##name(const T* from) { return perdure::compiled::read(from); }    \
+  T _ITM_RfW##name(const T* from) { return perdure::compiled::read(from); }    \
+  void _ITM_W##name(T* to, T value) { perdure::compiled::write(to, value); }   \
+  void _ITM_WaR##name(T* to, T value) { perdure::compiled::write(to, value); } \
+  void _ITM_WaW##name(T* to, T value) { perdure::compiled::write(to, value); } \
+  void _ITM_L##name(const T* at) { perdure::compiled::Thread::self().keep(at, sizeof(T)); }
 
 // Called only by code that was compiled for AVX; the rest of this file is not.
-#define PERDURE_AVX_READ(name)                                                           \
-  __attribute__((target("avx"))) perdure::tm::M256 name(const perdure::tm::M256* from) { \
-    perdure::tm::M256 value;                                                             \
-    perdure::tm::read_bytes(&value, from, sizeof(value));                                \
-    return value;                                                                        \
+#define PERDURE_AVX_READ(name)                                  \
+  __attribute__((target("avx"))) perdure::compiled::M256 name(  \
+      const perdure::compiled::M256* from) {                    \
+    perdure::compiled::M256 value;                              \
+    perdure::compiled::read_bytes(&value, from, sizeof(value)); \
+    return value;                                               \
   }
-#define PERDURE_AVX_WRITE(name)                                                              \
-  __attribute__((target("avx"))) void name(perdure::tm::M256* to, perdure::tm::M256 value) { \
-    perdure::tm::write_bytes(to, &value, sizeof(value));                                     \
+#define PERDURE_AVX_WRITE(name)                                             \
+  __attribute__((target("avx"))) void name(perdure::compiled::M256* to,     \
+                                           perdure::compiled::M256 value) { \
+    perdure::compiled::write_bytes(to, &value, sizeof(value));              \
   }
 
 // Rn, Wn: this side is not shared, so it is accessed directly.
 #define PERDURE_COPIES(name, from_shared, to_shared)                       \
   void _ITM_memcpy##name(void* to, const void* from, std::size_t bytes) {  \
-    perdure::tm::copy(to, from, bytes, from_shared, to_shared);            \
+    perdure::compiled::copy(to, from, bytes, from_shared, to_shared);      \
   }                                                                        \
   void _ITM_memmove##name(void* to, const void* from, std::size_t bytes) { \
-    perdure::tm::copy(to, from, bytes, from_shared, to_shared);            \
+    perdure::compiled::copy(to, from, bytes, from_shared, to_shared);      \
   }
 
 extern "C" {
@@ -158,8 +160,8 @@ PERDURE_BARRIERS(E, long double)
 PERDURE_BARRIERS(CF, __complex__ float)
 PERDURE_BARRIERS(CD, __complex__ double)
 PERDURE_BARRIERS(CE, __complex__ long double)
-PERDURE_BARRIERS(M64, perdure::tm::M64)
-PERDURE_BARRIERS(M128, perdure::tm::M128)
+PERDURE_BARRIERS(M64, perdure::compiled::M64)
+PERDURE_BARRIERS(M128, perdure::compiled::M128)
 PERDURE_AVX_READ(_ITM_RM256)
 PERDURE_AVX_READ(_ITM_RaRM256)
 PERDURE_AVX_READ(_ITM_RaWM256)
@@ -167,9 +169,13 @@ PERDURE_AVX_READ(_ITM_RfWM256)
 PERDURE_AVX_WRITE(_ITM_WM256)
 PERDURE_AVX_WRITE(_ITM_WaRM256)
 PERDURE_AVX_WRITE(_ITM_WaWM256)
-void _ITM_LM256(const void* at) { perdure::tm::Thread::self().keep(at, sizeof(perdure::tm::M256)); }
+void _ITM_LM256(const void* at) {
+  perdure::compiled::Thread::self().keep(at, sizeof(perdure::compiled::M256));
+}
 
-void _ITM_LB(const void* at, std::size_t bytes) { perdure::tm::Thread::self().keep(at, bytes); }
+void _ITM_LB(const void* at, std::size_t bytes) {
+  perdure::compiled::Thread::self().keep(at, bytes);
+}
 
 PERDURE_COPIES(RnWt, false, true)
 PERDURE_COPIES(RnWtaR, false, true)
@@ -187,8 +193,14 @@ PERDURE_COPIES(RtaWWt, true, true)
 PERDURE_COPIES(RtaWWtaR, true, true)
 PERDURE_COPIES(RtaWWtaW, true, true)
 
-void _ITM_memsetW(void* to, int value, std::size_t bytes) { perdure::tm::set(to, value, bytes); }
-void _ITM_memsetWaR(void* to, int value, std::size_t bytes) { perdure::tm::set(to, value, bytes); }
-void _ITM_memsetWaW(void* to, int value, std::size_t bytes) { perdure::tm::set(to, value, bytes); }
+void _ITM_memsetW(void* to, int value, std::size_t bytes) {
+  perdure::compiled::set(to, value, bytes);
+}
+void _ITM_memsetWaR(void* to, int value, std::size_t bytes) {
+  perdure::compiled::set(to, value, bytes);
+}
+void _ITM_memsetWaW(void* to, int value, std::size_t bytes) {
+  perdure::compiled::set(to, value, bytes);
+}
 }
 // NOLINTEND(readability-identifier-naming, bugprone-reserved-identifier)

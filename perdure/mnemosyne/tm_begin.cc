@@ -3,7 +3,7 @@
 
 #include "perdure/mnemosyne/tm_thread.h"
 
-using perdure::tm::Thread;
+using perdure::compiled::Thread;
 
 // Saves what a function keeps for its caller (JumpBuffer, in its order) and hands it to perdure_tm_begin(). The caller may
 // get here again: perdure_tm_resume() returns in its place.
@@ -54,7 +54,8 @@ perdure_tm_resume:
 // NOLINTBEGIN(readability-identifier-naming, bugprone-reserved-identifier)
 extern "C" {
 
-std::uint32_t perdure_tm_begin(std::uint32_t properties, const perdure::tm::JumpBuffer* buffer) {
+std::uint32_t perdure_tm_begin(std::uint32_t properties,
+                               const perdure::compiled::JumpBuffer* buffer) {
   return Thread::self().begin(properties, *buffer);
 }
 void _ITM_commitTransaction() { Thread::self().commit(nullptr); }

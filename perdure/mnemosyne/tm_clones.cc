@@ -6,7 +6,7 @@
 
 #include "perdure/mnemosyne/tm_thread.h"
 
-namespace perdure::tm {
+namespace perdure::compiled {
 namespace {
 
 struct Pair {
@@ -43,29 +43,29 @@ Tables& tables() {
 
 void* find_clone(void* function) { return tables().clone_of(function); }
 
-}  // namespace perdure::tm
+}  // namespace perdure::compiled
 
 // NOLINTBEGIN(readability-identifier-naming, bugprone-reserved-identifier)
 extern "C" {
 void _ITM_registerTMCloneTable(void* table, std::size_t entries) {
-  using perdure::tm::Pair;
+  using perdure::compiled::Pair;
   const auto* const pairs = static_cast<const Pair*>(table);
   std::vector<Pair> sorted(pairs, pairs + entries);
   std::sort(sorted.begin(), sorted.end(),
             [](const Pair& a, const Pair& b) { return a.function < b.function; });
-  auto& all = perdure::tm::tables();
+  auto& all = perdure::compiled::tables();
   const std::unique_lock lock(all.mutex);
   all.tables.push_back({table, std::move(sorted)});
 }
 
 void _ITM_deregisterTMCloneTable(void* table) {
-  auto& all = perdure::tm::tables();
+  auto& all = perdure::compiled::tables();
   const std::unique_lock lock(all.mutex);
   std::erase_if(all.tables, [&](const auto& known) { return known.key == table; });
 }
 
 void* _ITM_getTMCloneSafe(void* function) {
-  void* const clone = perdure::tm::find_clone(function);
+  void* const clone = perdure::compiled::find_clone(function);
   if (clone == nullptr)
     perdure::mnemosyne::stop(
         "a __transaction_atomic calls, through a pointer, a function that has no transactional "
@@ -75,8 +75,8 @@ void* _ITM_getTMCloneSafe(void* function) {
 }
 
 void* _ITM_getTMCloneOrIrrevocable(void* function) {
-  if (void* const clone = perdure::tm::find_clone(function); clone != nullptr) return clone;
-  perdure::tm::Thread::self().become_irrevocable(function);
+  if (void* const clone = perdure::compiled::find_clone(function); clone != nullptr) return clone;
+  perdure::compiled::Thread::self().become_irrevocable(function);
   return function;
 }
 }

@@ -21,7 +21,7 @@ void __cxa_end_catch();
 }
 // NOLINTEND(readability-identifier-naming, bugprone-reserved-identifier)
 
-namespace perdure::tm {
+namespace perdure::compiled {
 namespace {
 
 using Destructor = void (*)(void*);
@@ -102,15 +102,15 @@ void Thread::forget_destructor(const std::exception_ptr& exception) {
   (void)destructors().take(object_of(exception));
 }
 
-}  // namespace perdure::tm
+}  // namespace perdure::compiled
 
-using perdure::tm::Thread;
+using perdure::compiled::Thread;
 
 // NOLINTBEGIN(readability-identifier-naming, bugprone-reserved-identifier)
 extern "C" {
 void* _ITM_cxa_allocate_exception(std::size_t bytes) {
   void* const exception = __cxa_allocate_exception(bytes);
-  Thread::self().allocated(exception, perdure::tm::free_exception);
+  Thread::self().allocated(exception, perdure::compiled::free_exception);
   return exception;
 }
 void _ITM_cxa_free_exception(void* exception) {
@@ -119,22 +119,23 @@ void _ITM_cxa_free_exception(void* exception) {
 }
 void _ITM_cxa_throw(void* exception, void* type, void (*destructor)(void*)) {
   if (destructor == nullptr) __cxa_throw(exception, type, nullptr);
-  perdure::tm::destructors().put(exception, destructor);
-  __cxa_throw(exception, type, perdure::tm::destroy);
+  perdure::compiled::destructors().put(exception, destructor);
+  __cxa_throw(exception, type, perdure::compiled::destroy);
 }
 void* _ITM_cxa_begin_catch(void* exception) {
   Thread& thread = Thread::self();
   ++thread.caught_exceptions;
   // It belongs to the handler from now on.
-  thread.forget_allocation(perdure::tm::object_behind(exception));
+  thread.forget_allocation(perdure::compiled::object_behind(exception));
   return __cxa_begin_catch(exception);
 }
 void _ITM_cxa_end_catch() {
   Thread& thread = Thread::self();
   --thread.caught_exceptions;
   if (std::exception_ptr exception = std::current_exception(); exception != nullptr) {
-    const auto destructor = perdure::tm::destructors().find(perdure::tm::object_of(exception));
-    if (destructor != nullptr && perdure::tm::clone_of(destructor) == nullptr)
+    const auto destructor =
+        perdure::compiled::destructors().find(perdure::compiled::object_of(exception));
+    if (destructor != nullptr && perdure::compiled::clone_of(destructor) == nullptr)
       thread.destroy_after_commit(std::move(exception));
   }
   __cxa_end_catch();

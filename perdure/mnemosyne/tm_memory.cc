@@ -5,7 +5,7 @@
 
 #include "perdure/mnemosyne/tm_thread.h"
 
-namespace perdure::tm {
+namespace perdure::compiled {
 namespace {
 
 template <class Allocate>
@@ -28,12 +28,12 @@ void delete_one(void* memory) { ::operator delete(memory); }
 void delete_array(void* memory) { ::operator delete[](memory); }
 
 }  // namespace
-}  // namespace perdure::tm
+}  // namespace perdure::compiled
 
-using perdure::tm::allocate;
-using perdure::tm::delete_array;
-using perdure::tm::delete_one;
-using perdure::tm::release;
+using perdure::compiled::allocate;
+using perdure::compiled::delete_array;
+using perdure::compiled::delete_one;
+using perdure::compiled::release;
 
 // The transactional clones of malloc and free, and of the operators (by their mangled names).
 // NOLINTBEGIN(readability-identifier-naming, bugprone-reserved-identifier, cppcoreguidelines-no-malloc)

@@ -19,7 +19,7 @@ struct __cxa_eh_globals {
 // In libstdc++, for runtimes like this one.
 extern "C" void __cxa_tm_cleanup(void*, void*, unsigned);  // NOLINT: its name
 
-namespace perdure::tm {
+namespace perdure::compiled {
 namespace {
 
 /// Taken shared by every transaction and alone by an irrevocable one; not at all unless the user allowed those.
@@ -289,4 +289,4 @@ void Thread::become_irrevocable(const void* caller) {
   irrevocable_ = true;
 }
 
-}  // namespace perdure::tm
+}  // namespace perdure::compiled

@@ -23,7 +23,7 @@
 #include "perdure/mnemosyne/program.h"
 #include "perdure/mnemosyne/tm_abi.h"
 
-namespace perdure::tm {
+namespace perdure::compiled {
 
 class Thread {
  public:
@@ -163,4 +163,4 @@ class Thread {
 /// The clone that gcc made of `function` for transactions, or null.
 void* find_clone(void* function);
 
-}  // namespace perdure::tm
+}  // namespace perdure::compiled
