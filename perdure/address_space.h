@@ -14,6 +14,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -97,6 +98,10 @@ class AddressSpace {
   /// The program's static variables, where the linker put them.
   std::byte* statics_begin() const { return statics_.begin; }
   std::uint64_t statics_bytes() const { return statics_.bytes; }
+  /// The file of static variables that was there at open, whatever program it is of: header, names, values.
+  std::span<const std::byte> statics_file() const {
+    return {base_ + statics_begin_, statics_file_bytes_};
+  }
   std::byte* base() const { return base_; }
   std::uint64_t range_bytes() const { return range_bytes_; }
   /// The regions made by map(), sorted by address.
@@ -141,6 +146,7 @@ class AddressSpace {
   Region* region_ = nullptr;
   Statics statics_;
   Offset statics_begin_ = 0;
+  std::uint64_t statics_file_bytes_ = 0;
   Offset variables_begin_ = 0;  // behind header and names
   Offset regions_begin_ = 0;
   Offset table_ = 0;                       // the region table

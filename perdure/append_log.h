@@ -46,6 +46,8 @@ class Log {
   void truncate();
   /// Calls `visit` for each record, oldest first. The span is valid during the call only.
   void for_each(const std::function<void(std::span<const std::byte>)>& visit) const;
+  /// The type number of a log's root object.
+  static std::uint64_t root_type();
   std::uint64_t free_bytes() const { return log_.free_words() * kWordBytes; }
 
  private:

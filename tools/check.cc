@@ -1,8 +1,10 @@
-// check: is this pool whole? Works on a private copy in memory; the file is never changed.
+// check: is this pool, or address space, whole? Works on a private copy in memory; the file is never changed.
 #include <charconv>
 
 #include "tools/command.h"
+#include "tools/mentions.h"
 #include "tools/reachability.h"
+#include "tools/space.h"
 
 namespace perdure::tools {
 namespace {
@@ -47,11 +49,14 @@ Finding from_message(const std::string& part, const std::string& file, std::stri
 
 class Check {
  public:
-  explicit Check(const Options& options) : options_(&options) {}
+  explicit Check(const Options& options)
+      : options_(&options),
+        is_space_(is_space(options.file)),
+        file_(is_space_ ? heap_of(options.file) : options.file) {}
 
   int run() {
     report_ = {{"file", options_->file}, {"sound", true}};
-    if (check_frame() && check_logs()) check_contents();
+    if (check_frame() && check_logs()) is_space_ ? check_space() : check_pool();
     report_["sound"] = sound();
     report_["findings"] = Report::array();
     for (const Finding& finding : findings_) {
@@ -69,7 +74,9 @@ class Check {
   bool sound() const { return findings_.empty() && leaked_ == 0; }
   /// Superblock, state words, file size. False when the rest cannot be looked at.
   bool check_frame() {
-    auto region = Region::open_file(options_->file, DomainKind::kAuto, Region::Access::kInspect);
+    auto region = Region::open_file(
+        file_, DomainKind::kAuto, Region::Access::kInspect,
+        {.base = nullptr, .features = is_space_ ? kFeatureAddressSpace : 0, .range_bytes = 0});
     if (region) {
       region_ = std::move(region).value();
       report_["superblock"] = "ok";
@@ -78,7 +85,7 @@ class Check {
     const Error& error = region.error();
     // What is no pool, or is in use, cannot be judged; what is a pool and does not open is damaged.
     if (error.code != Code::kCorrupt && error.code != Code::kTruncated) throw Exception(error);
-    findings_.push_back(from_message("superblock", options_->file, error.message));
+    findings_.push_back(from_message("superblock", file_, error.message));
     report_["not_checked"] = "logs, heap and roots: the superblock does not tell where they are";
     return false;
   }
@@ -99,24 +106,54 @@ class Check {
   }
 
   /// Heap metadata and reachability, in the state that recovery would leave.
-  void check_contents() {
+  void check_pool() {
     std::vector<std::string> damage;
     Pool pool = Pool::inspect(options_->file, &damage).value();
+    check_objects(pool, damage, [&] { return find_unmentioned(pool); });
+  }
+
+  /// The same, and the files of regions and static variables.
+  void check_space() {
+    std::vector<std::string> damage;
+    auto opened = AddressSpace::inspect(options_->file, &damage);
+    if (!opened) {
+      findings_.push_back(from_message("regions", file_, opened.error().message));
+      report_["not_checked"] = "heap and roots: they need every region";
+      return;
+    }
+    AddressSpace& space = *opened.value();
+    report_["regions"] = space.regions().size();
+    // An address may lead from anything to anything here: what a type says of itself is not enough.
+    every_type_is_opaque_ = true;
+    check_objects(space.pool(), damage, [&] {
+      Unmentioned lost = find_unmentioned(space);
+      for (const RegionEntry& region : lost.regions)
+        findings_.push_back({"regions", -1,
+                             std::to_string(region.file) + ".region: nothing refers to it",
+                             "punmap it, if the program does not know its address by itself"});
+      return lost;
+    });
+  }
+
+  template <class FindUnmentioned>
+  void check_objects(Pool& pool, std::vector<std::string>& damage,
+                     FindUnmentioned find_unmentioned) {
     for (std::string& message : damage) {
-      Finding finding = from_message("heap", options_->file, std::move(message));
+      Finding finding = from_message("heap", file_, std::move(message));
       if (finding.what.starts_with("root")) finding.part = "roots";
       findings_.push_back(std::move(finding));
     }
-    const Reachability found = trace(pool);
+    Reachability found = trace(pool);
     report_["objects"] = found.objects;
     report_["objects_reached"] = found.reached;
     report_["opaque_roots"] = found.opaque;
     for (const std::string& what : found.damage)
-      findings_.push_back(from_message("roots", options_->file, what));
-    if (!found.opaque.empty())
-      report_["leaks"] = "cannot be told: what opaque roots refer to is unknown to this tool";
+      findings_.push_back(from_message("roots", file_, what));
     // Objects that damaged metadata hides or invents are no leaks.
-    if (!damage.empty() || !found.damage.empty() || !found.opaque.empty()) return;
+    if (!damage.empty() || !found.damage.empty()) return;
+    const bool by_words = every_type_is_opaque_ || !found.opaque.empty();
+    if (by_words) found.leaked = find_unmentioned().objects;
+    report_["leaks_told_by"] = by_words ? "words that could be addresses or links" : "types";
     leaked_ = found.leaked.size();
     report_["leaked_objects"] = leaked_;
     std::uint64_t listed = 0;
@@ -124,12 +161,15 @@ class Check {
       if (++listed > options_->limit) break;
       findings_.push_back({"heap", static_cast<std::int64_t>(object.offset),
                            "an object of " + std::to_string(object.bytes) +
-                               " bytes is allocated, but no root reaches it",
-                           "dump the pool's records and load them into a new one"});
+                               " bytes is allocated, but nothing refers to it",
+                           "`perdure compact` makes a copy without it"});
     }
   }
 
   const Options* options_;
+  bool is_space_;
+  std::string file_;  // of the heap
+  bool every_type_is_opaque_ = false;
   std::unique_ptr<Region> region_;
   std::vector<Finding> findings_;
   std::size_t leaked_ = 0;
@@ -141,8 +181,9 @@ class Check {
 void add_check_command(CLI::App& app) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand(
-      "check", "Verify superblock, tables, logs, heap and reachability of a pool");
-  command->add_option("FILE", options->file, "The pool")->required();
+      "check", "Verify superblock, tables, logs, heap and reachability, and report leaks");
+  command->add_option("FILE", options->file, "The pool, or the directory of an address space")
+      ->required();
   add_count(*command, "--limit", options->limit, "Leaked objects to list")->capture_default_str();
   add_json_flag(*command, options->json);
   command->callback([options] {

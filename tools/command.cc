@@ -36,13 +36,14 @@ void add_open_options(CLI::App& command, PoolOptions& options) {
                           {"nonatomic", EngineKind::kNonatomic},
                           {"volatile", EngineKind::kVolatile}},
                          "mnemosyne, or a yardstick without atomicity: nonatomic, volatile");
-  add_choice<Truncation>(command, "--truncation", options.truncation,
-                         {{"auto", Truncation::kAuto},
-                          {"each-commit", Truncation::kEachCommit},
-                          {"next-commit", Truncation::kNextCommit},
-                          {"when-full", Truncation::kWhenFull},
-                          {"background", Truncation::kBackground}},
-                         "When logs are emptied: auto, each-commit, next-commit, when-full or background");
+  add_choice<Truncation>(
+      command, "--truncation", options.truncation,
+      {{"auto", Truncation::kAuto},
+       {"each-commit", Truncation::kEachCommit},
+       {"next-commit", Truncation::kNextCommit},
+       {"when-full", Truncation::kWhenFull},
+       {"background", Truncation::kBackground}},
+      "When logs are emptied: auto, each-commit, next-commit, when-full or background");
 }
 
 void add_create_options(CLI::App& command, PoolOptions& options) {

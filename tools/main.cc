@@ -22,6 +22,7 @@ constexpr const char* kAbout =
   perdure kv load words.pool words.tsv                    load many; every batch is all or nothing
   perdure info words.pool                                 what is in this file?
   perdure check words.pool                                is it whole? (never changes the file)
+  perdure compact words.pool fresh.pool                   a copy without what nobody can find
   perdure explore --list                                  cut the power everywhere and look
   perdure torture /dev/shm/t.pool --kills 500             the same with real processes and SIGKILL)";
 
@@ -37,6 +38,7 @@ int run(int argc, char** argv) {
   app.require_subcommand(1);
   perdure::tools::add_pool_commands(app);
   perdure::tools::add_check_command(app);
+  perdure::tools::add_compact_command(app);
   perdure::tools::add_dump_command(app);
   perdure::kv::add_kv_commands(app);
   perdure::ldap::add_ldap_commands(app);

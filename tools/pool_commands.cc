@@ -1,7 +1,11 @@
 // create, info, recover: a pool's life from the outside.
 #include <sys/stat.h>
 
+#include <fmt/core.h>
+
+#include "perdure/address_space.h"
 #include "tools/command.h"
+#include "tools/space.h"
 
 namespace perdure::tools {
 namespace {
@@ -26,11 +30,10 @@ void create(const Options& options) {
   print(describe(pool, options.file), options.json);
 }
 
-void info(const Options& options) {
-  std::vector<std::string> findings;
-  Pool pool = Pool::inspect(options.file, &findings).value();
+void report_info(const Options& options, Pool& pool, const std::string& file, bool damaged,
+                 const Report& more) {
   struct stat status{};
-  ::stat(options.file.c_str(), &status);
+  ::stat(file.c_str(), &status);
   const Geometry& geometry = pool.core().region().geometry();
   const Heap::Usage usage = pool.core().heap().usage();
   Report report = describe(pool, options.file);
@@ -42,9 +45,26 @@ void info(const Options& options) {
   report["free_blocks_bytes"] = usage.free_blocks * kBlockBytes;
   report["log_slots"] = geometry.log_slots;
   report["records_to_recover"] = pool.recovery().records_replayed;
-  report["damage_found"] = !findings.empty();
+  report["damage_found"] = damaged;
   report["roots"] = describe_roots(pool);
+  report.update(more);
   print(report, options.json);
+}
+
+void info(const Options& options) {
+  std::vector<std::string> findings;
+  if (!is_space(options.file)) {
+    Pool pool = Pool::inspect(options.file, &findings).value();
+    report_info(options, pool, options.file, !findings.empty(), Report::object());
+    return;
+  }
+  const auto space = AddressSpace::inspect(options.file, &findings).value();
+  const std::uint64_t base = space->pool().core().region().superblock().preferred_base;
+  report_info(
+      options, space->pool(), heap_of(options.file), !findings.empty(),
+      {{"reserved_addresses", fmt::format("{:#x} to {:#x}", base, base + space->range_bytes())},
+       {"regions", describe_regions(*space)},
+       {"static_variables", describe_statics(*space)}});
 }
 
 void recover(const Options& options) {
@@ -76,7 +96,8 @@ void add_pool_commands(CLI::App& app) {
   add_create_options(*creating, create_options->pool);
   add_open_options(*creating, create_options->pool);
   creating->footer("Example:  perdure create words.pool --capacity 4G --ring 256K --slots 8");
-  add("info", "Tell what a pool holds, without changing it", info)
+  add("info", "Tell what a pool, or the directory of an address space, holds; changes nothing",
+      info)
       .first->footer("Example:  perdure info words.pool --json | jq .objects");
   const auto [recovering, recover_options] =
       add("recover", "Replay what a crash left in the logs, and close", recover);

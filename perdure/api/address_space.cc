@@ -673,6 +673,7 @@ Result<void> AddressSpace::attach_statics() {
             "its first pages fail their check; restore it from a backup, or remove it to start "
             "the static variables over"};
   recorded_ = header;
+  statics_file_bytes_ = *bytes.value();
   return {};
 }
 

@@ -106,6 +106,8 @@ Result<Log> Log::open_or_create(Pool& pool, std::string_view name, std::size_t b
   return failure.error();
 }
 
+std::uint64_t Log::root_type() { return type_id<LogRoot>(); }
+
 Result<void> Log::recover() {
   TornbitLog::Reader reader = log_.reader();
   std::uint64_t end = reader.position();

@@ -263,7 +263,9 @@ Result<std::unique_ptr<Region>> Region::open_file(const std::string& path, Domai
     if (options.base != nullptr)
       return ::mmap(options.base, super.geometry.capacity_bytes, PROT_READ | PROT_WRITE,
                     with | MAP_FIXED, file.get(), 0);
-    void* wanted = reinterpret_cast<void*>(super.preferred_base);
+    // An untrusted file chooses no address of ours: only the one preference of this release is
+    // honoured.
+    void* wanted = reinterpret_cast<void*>(kPreferredBase);
     void* got = ::mmap(wanted, super.geometry.capacity_bytes, PROT_READ | PROT_WRITE,
                        with | MAP_FIXED_NOREPLACE, file.get(), 0);
     if (got == MAP_FAILED && errno == EEXIST)
@@ -271,9 +273,6 @@ Result<std::unique_ptr<Region>> Region::open_file(const std::string& path, Domai
                    0);
     return got;
   };
-  // An untrusted file chooses no address of ours: only the one preference of this release is
-  // honoured.
-  super.preferred_base = kPreferredBase;
   void* mapping = map(flags);
   region->persistent_memory_ = mapping != MAP_FAILED && (flags & MAP_SYNC) != 0;
   if (mapping == MAP_FAILED && (flags & MAP_SYNC) != 0) mapping = map(MAP_NORESERVE | MAP_SHARED);
