@@ -34,6 +34,11 @@ class AddressSpace {
     /// A power of two from 1 GiB to 4 TiB; the paper's is 1 TiB. Kept by the directory: given at creation.
     std::uint64_t range_bytes = std::uint64_t{1} << 40;
     Statics statics;
+    /// Given: the files of regions are here, on storage that is larger than memory, and their pages come into frames of
+    /// `frames_bytes` in all when they are touched (perdure/region/frame_pool.h). Not on Sync. Kept by the directory: given
+    /// at creation.
+    std::string backing_directory;
+    std::uint64_t frames_bytes = std::uint64_t{64} << 20;
   };
   /// Opens the address space in `directory`, or makes one there: recovers, maps every region at its address, shows the
   /// static variables where the program has them, and destroys regions that were never finished.

@@ -198,13 +198,16 @@ Report compact_pool(const Options& options) {
   return report;
 }
 
+void refuse_existing(const std::string& path) {
+  struct stat status{};
+  if (::lstat(path.c_str(), &status) == 0)
+    throw Exception(Code::kExists, path + ": exists already; name a copy that does not");
+}
+
 /// A directory that appears under its name once everything in it is durable.
 class NewDirectory {
  public:
   explicit NewDirectory(const std::string& path) : path_(path), building_(path + ".compacting") {
-    struct stat status{};
-    if (::lstat(path.c_str(), &status) == 0)
-      throw Exception(Code::kExists, path + ": exists already; name a new directory");
     if (::mkdir(building_.c_str(), 0700) != 0)
       throw Exception(
           errno == EEXIST
@@ -300,6 +303,7 @@ void add_compact_command(CLI::App& app) {
   command->add_option("TO", options->to, "The copy; must not exist yet")->required();
   add_json_flag(*command, options->json);
   command->callback([options] {
+    refuse_existing(options->to);
     print(is_space(options->from) ? compact_space(*options) : compact_pool(*options),
           options->json);
   });

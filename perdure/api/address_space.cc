@@ -9,10 +9,11 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <unordered_map>
 
-#include "perdure/api/directory_files.h"
+#include "perdure/api/framed_files.h"
 #include "perdure/region/space_layout.h"
 
 namespace perdure {
@@ -78,6 +79,15 @@ Result<std::byte*> reserve(std::uint64_t base, std::uint64_t bytes, const std::s
                    "; make a new address space elsewhere with PERDURE_RESERVED_BASE"};
 }
 
+/// The files of an address space, whichever way it was made.
+Result<std::unique_ptr<SpaceFiles>> files_in(const std::string& directory, std::byte* base,
+                                             const Region& region, bool inspect) {
+  if (!FramedFiles::backing_of(directory).empty())
+    return FramedFiles::open(directory, base, region, inspect);
+  return std::unique_ptr<SpaceFiles>(
+      std::make_unique<DirectoryFiles>(directory, base, region, inspect));
+}
+
 Error misuse_inside() {
   return {Code::kMisuse, "regions cannot be made or destroyed inside a transaction"};
 }
@@ -109,6 +119,19 @@ Result<std::unique_ptr<AddressSpace>> AddressSpace::open_or_create(const std::st
     return Error{Code::kNotFound, directory + ": cannot be made: " + std::strerror(errno)};
   const std::string heap = directory + "/" + DirectoryFiles::kHeap;
   auto super = Region::read_superblock(heap);
+  const std::string backing = FramedFiles::backing_of(directory);
+  if (const std::string& wanted = options.backing_directory; !wanted.empty() && backing.empty()) {
+    if (super || super.error().code != Code::kNotFound)
+      return Error{Code::kInvalid, directory +
+                                       ": was made without a backing directory; make a new "
+                                       "address space with PERDURE_BACKING_PATH"};
+    if (auto prepared = FramedFiles::prepare(directory, wanted, options.frames_bytes); !prepared)
+      return prepared.error();
+  } else if (std::error_code failed;
+             !wanted.empty() && !std::filesystem::equivalent(wanted, backing, failed)) {
+    return Error{Code::kInvalid, directory + ": its regions are backed in " + backing +
+                                     ", not in " + wanted + "; leave PERDURE_BACKING_PATH unset"};
+  }
   if (!super && super.error().code == Code::kNotFound) {
     const PoolOptions& pool = options.pool;
     Region::CreateOptions create{
@@ -141,7 +164,9 @@ Result<std::unique_ptr<AddressSpace>> AddressSpace::open_or_create(const std::st
                                   {reserved.value(), kFeatureAddressSpace, bytes});
   if (!region) return region.error();
   parts.region = std::move(region).value();
-  parts.files = std::make_unique<DirectoryFiles>(directory, reserved.value(), *parts.region, false);
+  auto files = files_in(directory, reserved.value(), *parts.region, false);
+  if (!files) return files.error();
+  parts.files = std::move(files).value();
   parts.range_bytes = bytes;
   parts.statics = options.statics;
   parts.statics_begin = heap_part(bytes);
@@ -172,7 +197,9 @@ Result<std::unique_ptr<AddressSpace>> AddressSpace::inspect(const std::string& d
   if (!region) return region.error();
   Parts parts;
   parts.region = std::move(region).value();
-  parts.files = std::make_unique<DirectoryFiles>(directory, reserved.value(), *parts.region, true);
+  auto files = files_in(directory, reserved.value(), *parts.region, true);
+  if (!files) return files.error();
+  parts.files = std::move(files).value();
   parts.range_bytes = bytes;
   parts.statics_begin = heap_part(bytes);
   parts.regions_begin = parts.statics_begin + statics_part(bytes);
@@ -363,10 +390,11 @@ Result<void> AddressSpace::show_entry(const RegionEntry& entry) {
                  files_->name(entry.file) + ": has " + std::to_string(*bytes.value()) +
                      " bytes, the region table says " + std::to_string(entry.file_bytes) +
                      "; restore it from a backup"};
-  auto part =
-      files_->map(entry.file, entry.file_offset, entry.begin, entry.bytes, entry.protection);
+  // Writable for recovery, also where the program is not allowed to write: a transaction that tried has left a record.
+  auto part = files_->map(entry.file, entry.file_offset, entry.begin, entry.bytes,
+                          PROT_READ | PROT_WRITE | entry.protection);
   if (!part) return part.error();
-  if ((entry.protection & PROT_WRITE) != 0) region_->attach(part.value());
+  region_->attach(part.value());
   return {};
 }
 
@@ -388,9 +416,13 @@ Result<void> AddressSpace::settle_regions() {
     return std::any_of(now.begin(), now.end(),
                        [](const Slot& slot) { return slot.entry.state != RegionState::kLive; });
   });
-  if (!any_going) return {};
-  pool_->checkpoint();
-  return finish_going();
+  if (any_going) {
+    pool_->checkpoint();
+    if (auto finished = finish_going(); !finished) return finished;
+  }
+  for (const RegionEntry& entry : regions())
+    files_->protect(entry.begin, entry.bytes, entry.protection);
+  return {};
 }
 
 /// Destroys what is no longer live: mappings, files that no live entry needs, and then the entries.
@@ -574,6 +606,7 @@ Result<void*> AddressSpace::map(void** variable, std::uint64_t bytes, int protec
   if (auto created = files_->create(entry.file, bytes); !created)
     return undo(created.error());  // 2
   if (auto shown = show_entry(entry); !shown) return undo(shown.error());
+  files_->protect(entry.begin, entry.bytes, entry.protection);
   entry.state = RegionState::kLive;
   void* const address = base_ + entry.begin;
   pool_->atomically([&](Tx& tx) {  // 3

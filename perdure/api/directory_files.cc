@@ -9,6 +9,7 @@
 #include <cstring>
 #include <utility>
 
+#include "perdure/region/file.h"
 #include "perdure/region/space_layout.h"
 
 #ifndef MAP_SYNC
@@ -19,42 +20,6 @@
 #endif
 
 namespace perdure {
-namespace {
-
-Error io_error(const std::string& what) {
-  const int saved = errno;
-  const Code code = saved == EEXIST                                          ? Code::kExists
-                    : (saved == ENOSPC || saved == EDQUOT || saved == EFBIG) ? Code::kNoSpace
-                                                                             : Code::kIo;
-  return {code, what + ": " + std::strerror(saved)};
-}
-
-bool transfer_all(ssize_t (*step)(int, void*, std::size_t, off_t), int fd, void* data,
-                  std::uint64_t bytes, std::uint64_t offset) {
-  auto* at = static_cast<std::byte*>(data);
-  while (bytes > 0) {
-    const ssize_t done = step(fd, at, bytes, static_cast<off_t>(offset));
-    if (done < 0 && errno == EINTR) continue;
-    if (done <= 0) {
-      if (done == 0) errno = EIO;
-      return false;
-    }
-    at += done;
-    offset += static_cast<std::uint64_t>(done);
-    bytes -= static_cast<std::uint64_t>(done);
-  }
-  return true;
-}
-bool read_all(int fd, void* data, std::uint64_t bytes, std::uint64_t offset) {
-  return transfer_all(::pread, fd, data, bytes, offset);
-}
-bool write_all(int fd, const void* data, std::uint64_t bytes, std::uint64_t offset) {
-  return transfer_all(
-      [](int to, void* from, std::size_t count, off_t at) { return ::pwrite(to, from, count, at); },
-      fd, const_cast<void*>(data), bytes, offset);
-}
-
-}  // namespace
 
 DirectoryFiles::DirectoryFiles(std::string directory, std::byte* base, const Region& region,
                                bool inspect)
@@ -74,13 +39,11 @@ std::string DirectoryFiles::name(std::uint64_t file) const {
   return directory_ + "/" + (file == kStatics ? "statics" : std::to_string(file)) + ".region";
 }
 
-Result<void> DirectoryFiles::sync_directory() const {
-  const int fd = ::open(directory_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return io_error(directory_);
-  const bool synced = ::fsync(fd) == 0;
-  const Error error = synced ? Error{} : io_error(directory_ + ": sync of its names");
-  ::close(fd);
-  if (!synced) return error;
+Result<void> DirectoryFiles::sync_directory_of(std::uint64_t file) const {
+  const std::string directory = directory_of(name(file));
+  const Descriptor opened(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (opened.get() < 0 || ::fsync(opened.get()) != 0)
+    return io_error(directory + ": sync of its names");
   return {};
 }
 
@@ -97,8 +60,8 @@ Result<void> DirectoryFiles::write_new(std::uint64_t file, std::uint64_t bytes,
   trailer.check = crc32c(&trailer, offsetof(RegionTrailer, check));
   // Real blocks: a store into a mapping must never meet a full device.
   errno = ::posix_fallocate(fd, 0, static_cast<off_t>(bytes + kPageBytes));
-  const bool whole = errno == 0 && (content == nullptr || write_all(fd, content, bytes, 0)) &&
-                     write_all(fd, &trailer, sizeof(trailer), bytes) && ::fsync(fd) == 0;
+  const bool whole = errno == 0 && (content == nullptr || write_at(fd, content, bytes, 0)) &&
+                     write_at(fd, &trailer, sizeof(trailer), bytes) && ::fsync(fd) == 0;
   const Error error =
       whole ? Error{} : io_error(as + ": writing " + std::to_string(bytes) + " bytes");
   ::close(fd);
@@ -110,7 +73,7 @@ Result<void> DirectoryFiles::write_new(std::uint64_t file, std::uint64_t bytes,
 Result<void> DirectoryFiles::create(std::uint64_t file, std::uint64_t bytes) {
   if (inspect_) return Error{Code::kMisuse, name(file) + ": opened for inspection"};
   if (auto written = write_new(file, bytes, nullptr, name(file)); !written) return written;
-  return sync_directory();
+  return sync_directory_of(file);
 }
 
 Result<void> DirectoryFiles::remove(std::uint64_t file) {
@@ -121,7 +84,7 @@ Result<void> DirectoryFiles::remove(std::uint64_t file) {
   }
   if (::unlink(name(file).c_str()) != 0 && errno != ENOENT)
     return io_error(name(file) + ": removing");
-  return sync_directory();
+  return sync_directory_of(file);
 }
 
 Result<void> DirectoryFiles::replace(std::uint64_t file, const std::vector<std::byte>& content) {
@@ -134,7 +97,7 @@ Result<void> DirectoryFiles::replace(std::uint64_t file, const std::vector<std::
     opened_.erase(found);
   }
   if (::rename(fresh.c_str(), name(file).c_str()) != 0) return io_error(fresh + ": renaming");
-  return sync_directory();
+  return sync_directory_of(file);
 }
 
 Result<DirectoryFiles::Opened*> DirectoryFiles::opened(std::uint64_t file) {
@@ -161,7 +124,7 @@ Result<DirectoryFiles::Opened*> DirectoryFiles::opened(std::uint64_t file) {
   if (bytes < 2 * kPageBytes || !is_aligned(bytes, kPageBytes))
     return refuse(Code::kTruncated,
                   std::to_string(bytes) + " bytes are no region file; restore it from a backup");
-  if (!read_all(fresh.fd, &trailer, sizeof(trailer), bytes - kPageBytes)) {
+  if (!read_at(fresh.fd, &trailer, sizeof(trailer), bytes - kPageBytes)) {
     const Error error = io_error(path + ": reading its last page");
     close(fresh);
     return error;
@@ -204,8 +167,8 @@ Result<Region::Part> DirectoryFiles::map(std::uint64_t file, std::uint64_t file_
     if (opened.memory_fd < 0) {
       std::vector<std::byte> copy(opened.bytes);
       opened.memory_fd = ::memfd_create("perdure-statics", MFD_CLOEXEC);
-      if (opened.memory_fd < 0 || !read_all(opened.fd, copy.data(), copy.size(), 0) ||
-          !write_all(opened.memory_fd, copy.data(), copy.size(), 0))
+      if (opened.memory_fd < 0 || !read_at(opened.fd, copy.data(), copy.size(), 0) ||
+          !write_at(opened.memory_fd, copy.data(), copy.size(), 0))
         return io_error(what());
     }
     fd = opened.memory_fd;
@@ -226,6 +189,11 @@ Result<Region::Part> DirectoryFiles::map(std::uint64_t file, std::uint64_t file_
   if (sync && !inspect_ && opened.direct_fd < 0)
     opened.direct_fd = ::open(name(file).c_str(), O_WRONLY | O_DIRECT | O_NOFOLLOW | O_CLOEXEC);
   return Region::Part{begin, begin + bytes, {opened.fd, opened.direct_fd}, file_offset};
+}
+
+void DirectoryFiles::protect(Offset begin, std::uint64_t bytes, std::uint32_t protection) {
+  // Who inspects may look at everything.
+  if (!inspect_) ::mprotect(base_ + begin, bytes, static_cast<int>(protection));
 }
 
 Result<void> DirectoryFiles::map_nowhere(Offset begin, std::uint64_t bytes) {

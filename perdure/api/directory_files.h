@@ -12,7 +12,7 @@
 
 namespace perdure {
 
-class DirectoryFiles final : public SpaceFiles {
+class DirectoryFiles : public SpaceFiles {
  public:
   static constexpr char kHeap[] = "heap.pool";
 
@@ -27,12 +27,17 @@ class DirectoryFiles final : public SpaceFiles {
   Result<std::optional<std::uint64_t>> size(std::uint64_t file) override;
   Result<Region::Part> map(std::uint64_t file, std::uint64_t file_offset, Offset begin,
                            std::uint64_t bytes, std::uint32_t protection) override;
+  void protect(Offset begin, std::uint64_t bytes, std::uint32_t protection) override;
   Result<void> map_nowhere(Offset begin, std::uint64_t bytes) override;
   Result<void> alias(Offset begin, std::uint64_t bytes, void* address) override;
   void unmap(Offset begin, std::uint64_t bytes) override;
   void punch(std::uint64_t file, std::uint64_t file_offset, std::uint64_t bytes) override;
   Result<void> replace(std::uint64_t file, const std::vector<std::byte>& content) override;
   std::string name(std::uint64_t file) const override;
+
+ protected:
+  const std::string& directory() const { return directory_; }
+  std::byte* base() const { return base_; }
 
  private:
   struct Opened {
@@ -45,7 +50,7 @@ class DirectoryFiles final : public SpaceFiles {
   void close(Opened& opened);
   Result<void> write_new(std::uint64_t file, std::uint64_t bytes, const std::byte* content,
                          const std::string& as);
-  Result<void> sync_directory() const;
+  Result<void> sync_directory_of(std::uint64_t file) const;
 
   std::string directory_;
   std::byte* base_;

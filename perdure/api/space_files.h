@@ -25,6 +25,8 @@ class SpaceFiles {
   /// Maps [file_offset, file_offset + bytes) of it at `begin` of the reserved range.
   virtual Result<Region::Part> map(std::uint64_t file, std::uint64_t file_offset, Offset begin,
                                    std::uint64_t bytes, std::uint32_t protection) = 0;
+  /// Changes what the program may do with what is mapped there.
+  virtual void protect(Offset begin, std::uint64_t bytes, std::uint32_t protection) = 0;
   /// Maps memory that reaches no file at `begin`.
   virtual Result<void> map_nowhere(Offset begin, std::uint64_t bytes) = 0;
   /// Shows what is mapped at `begin` at `address`, too: stores to the one are seen at the other.

@@ -100,6 +100,8 @@ AddressSpace::Options options_of_environment() {
   }
   options.base = reinterpret_cast<std::byte*>(number<std::uint64_t>("PERDURE_RESERVED_BASE", 0));
   options.range_bytes = number("PERDURE_RESERVED_BYTES", options.range_bytes);
+  if (const char* backing = setting("PERDURE_BACKING_PATH")) options.backing_directory = backing;
+  options.frames_bytes = number("PERDURE_FRAMES_BYTES", options.frames_bytes);
   // Nothing but the end page: the program has no such variables.
   if (__stop_persistent - __start_persistent > static_cast<std::ptrdiff_t>(kPageBytes)) {
     auto statics = statics_of_this_program(__start_persistent, __stop_persistent);

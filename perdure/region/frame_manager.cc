@@ -61,38 +61,69 @@ FrameManager::~FrameManager() {
   if (owner && base_ != nullptr) ::munmap(base_, mapped_bytes_);
 }
 
-Result<void> FrameManager::open(bool user_mode_only) {
-  auto locked = open_locked(path_, false);
+/// The pool's file, locked, and what its superblock says.
+Result<LockedFile> FrameManager::open_pool(bool inspect, FrameSuperblock& super) {
+  auto locked = open_locked(path_, inspect);
   if (!locked) return locked.error();
-  fd_ = std::move(locked->fd);
   const std::uint64_t file_bytes = locked->bytes;
   std::byte head[sizeof(FrameSuperblock)] = {};
-  if (!read_at(fd_.get(), head, std::min<std::uint64_t>(file_bytes, sizeof(head)), 0))
+  if (!read_at(locked->fd.get(), head, std::min<std::uint64_t>(file_bytes, sizeof(head)), 0))
     return io_error(path_ + ": reading the superblock");
-  auto super = check_frame_superblock(head, file_bytes, path_);
-  if (!super) return super.error();
-  frame_bytes_ = super->geometry.frame_bytes;
+  auto checked = check_frame_superblock(head, file_bytes, path_);
+  if (!checked) return checked.error();
+  super = checked.value();
+  frame_bytes_ = super.geometry.frame_bytes;
   if (frame_bytes_ < kPageBytes)
     return Error{Code::kInvalid, path_ + ": its frames of " + std::to_string(frame_bytes_) +
                                      " bytes are smaller than a page and cannot be mapped"};
+  return locked;
+}
 
-  // Tables and frames, all of them, for this code alone: it never touches an attached address.
-  map_flags_ = MAP_SHARED_VALIDATE | MAP_SYNC;
-  persistent_memory_ = domain_of_file(fd_.get(), file_bytes) == DomainKind::kAdr;
-  if (!persistent_memory_) map_flags_ = MAP_SHARED;
-  mapped_bytes_ = file_bytes_of(super.value());
+/// Maps tables and frames, all of them, for this code alone: it never touches an attached address. Then rebuilds the index.
+Result<void> FrameManager::reconstruct(const FrameSuperblock& super) {
+  mapped_bytes_ = file_bytes_of(super);
   void* base = ::mmap(nullptr, mapped_bytes_, PROT_READ | PROT_WRITE, map_flags_, fd_.get(), 0);
   if (base == MAP_FAILED)
     return io_error(path_ + ": mapping " + std::to_string(mapped_bytes_) + " bytes");
   base_ = static_cast<std::byte*>(base);
   ::madvise(base_, mapped_bytes_, MADV_DONTFORK);
   owner_pid_ = ::getpid();
-
-  auto table = FrameTable<AnyAdr>::open(AnyAdr(), base_, super.value(), path_);
+  auto table = FrameTable<AnyAdr>::open(AnyAdr(), base_, super, path_);
   if (!table) return table.error();
   table_.emplace(std::move(table).value());
-  lists_.emplace(super->geometry.frame_count);
-  for (FrameNumber frame = 0; frame < super->geometry.frame_count; ++frame) {
+  return {};
+}
+
+Result<void> FrameManager::open_to_inspect() {
+  FrameSuperblock super{};
+  auto locked = open_pool(true, super);
+  if (!locked) return locked.error();
+  fd_ = std::move(locked->fd);
+  map_flags_ = MAP_PRIVATE | MAP_NORESERVE;
+  return reconstruct(super);
+}
+
+void FrameManager::visit(
+    const std::string& backing_file,
+    const std::function<void(Offset, std::span<const std::byte>)>& visit) const {
+  const FileNumber file = table_->find_file(backing_file);
+  for (FrameNumber frame = 0; file != 0 && frame < table_->geometry().frame_count; ++frame) {
+    if (!table_->holds(frame) || table_->page_of(frame).file != file) continue;
+    visit(table_->page_of(frame).page * frame_bytes_, {table_->frame(frame), frame_bytes_});
+  }
+}
+
+Result<void> FrameManager::open(bool user_mode_only) {
+  FrameSuperblock super{};
+  auto locked = open_pool(false, super);
+  if (!locked) return locked.error();
+  fd_ = std::move(locked->fd);
+  map_flags_ = MAP_SHARED_VALIDATE | MAP_SYNC;
+  persistent_memory_ = domain_of_file(fd_.get(), locked->bytes) == DomainKind::kAdr;
+  if (!persistent_memory_) map_flags_ = MAP_SHARED;
+  if (auto rebuilt = reconstruct(super); !rebuilt) return rebuilt;
+  lists_.emplace(super.geometry.frame_count);
+  for (FrameNumber frame = 0; frame < super.geometry.frame_count; ++frame) {
     if (table_->holds(frame)) lists_->push_back(kInactive, frame);
   }
   files_.emplace(frame_bytes_, [this](FileNumber file) { return table_->name_of(file); });
@@ -115,12 +146,15 @@ Result<void> FrameManager::open(bool user_mode_only) {
 // ---- views --------------------------------------------------------------------------------------
 
 Result<FramePool::View> FrameManager::attach(std::byte* address, std::uint64_t bytes,
-                                             const std::string& backing_file, int protection) {
+                                             const std::string& backing_file, int protection,
+                                             Offset file_offset) {
   const auto invalid = [&](const std::string& what) {
     return Error{Code::kInvalid, path_ + ": attaching " + backing_file + ": " + what};
   };
   if (reinterpret_cast<std::uintptr_t>(address) % kPageBytes != 0)
     return invalid("the address is not page-aligned");
+  if (file_offset % frame_bytes_ != 0 || file_offset > kMaxFramePages * kPageBytes / 2)
+    return invalid("the offset in the file is no multiple of the frames' size, or too large");
   if (bytes == 0 || bytes > kMaxFramePages * kPageBytes / 2)
     return invalid(std::to_string(bytes) + " bytes, must be from 1 to 128 TiB");
   if (protection != PROT_READ && protection != (PROT_READ | PROT_WRITE))
@@ -137,16 +171,21 @@ Result<FramePool::View> FrameManager::attach(std::byte* address, std::uint64_t b
   }
   auto file = table_->register_file(name.value());
   if (!file) return file.error();
-  if (view_of(file.value()) != nullptr)
-    return Error{Code::kBusy,
-                 path_ + ": " + name.value() + " is attached already; detach it first"};
+  const Attached wanted{address, bytes, file.value(), file_offset / frame_bytes_, protection};
+  for (const auto& [begin, view] : views_) {
+    if (shows(view, {wanted.file, wanted.first_page}) ||
+        shows(wanted, {view.file, view.first_page}))
+      return Error{Code::kBusy,
+                   path_ + ": " + name.value() + " is attached already; detach it first"};
+  }
   auto range = faults_->watch(address, mapped, protection);
   if (!range)
     return Error{range.error().code,
                  path_ + ": attaching " + backing_file + ": " + range.error().message};
-  views_[range.value()] = {range.value(), bytes, file.value(), protection};
+  Attached& view = views_[range.value()] = wanted;
+  view.address = range.value();
   ++mappings_;
-  return FramePool::View{range.value(), bytes, file.value()};
+  return FramePool::View{range.value(), bytes, file.value(), file_offset};
 }
 
 Result<void> FrameManager::detach(const FramePool::View& view, FramePool::Detach how) {
@@ -154,19 +193,90 @@ Result<void> FrameManager::detach(const FramePool::View& view, FramePool::Detach
   const auto found = views_.find(view.address);
   if (found == views_.end() || found->second.bytes != view.bytes || found->second.file != view.file)
     return Error{Code::kInvalid, path_ + ": no such view; it was detached before"};
+  const bool only = std::none_of(views_.begin(), views_.end(), [&](const auto& other) {
+    return other.second.file == view.file && other.first != view.address;
+  });
+  if (how == FramePool::Detach::kWriteOut && !only)
+    return Error{Code::kBusy, path_ + ": the file has another view; detach that first"};
   faults_->forget(view.address, round_up(view.bytes, frame_bytes_));
   --mappings_;
-  const std::uint64_t last = view.bytes / frame_bytes_;
-  for (FrameNumber frame = 0; frame < table_->geometry().frame_count; ++frame) {
-    if (!lists_->contains(kActive, frame) || table_->page_of(frame).file != view.file) continue;
-    const std::uint64_t page = table_->page_of(frame).page;
-    const std::uint64_t before = seams_around(found->second, page);
-    lists_->push_back(kInactive, frame);
-    mappings_ -= before - seams_around(found->second, page);
-    PERDURE_CHECK(page <= last, "a frame was mapped outside of its view");
-  }
+  release_frames(found->second);
   views_.erase(found);
   return how == FramePool::Detach::kWriteOut ? write_out(view.file) : Result<void>{};
+}
+
+/// What was shown in the view is mapped nowhere any more.
+void FrameManager::release_frames(const Attached& view) {
+  for (FrameNumber frame = 0; frame < table_->geometry().frame_count; ++frame) {
+    if (!lists_->contains(kActive, frame) || !shows(view, table_->page_of(frame))) continue;
+    const std::uint64_t page = table_->page_of(frame).page;
+    const std::uint64_t before = seams_around(view, page);
+    lists_->push_back(kInactive, frame);
+    mappings_ -= before - seams_around(view, page);
+  }
+}
+
+/// The view around `address`, if any, becomes two that meet there.
+void FrameManager::split_at(std::byte* address) {
+  const Attached* whole = view_at(address);
+  if (whole == nullptr || whole->address == address) return;
+  Attached left = *whole;
+  Attached right = *whole;
+  left.bytes = static_cast<std::uint64_t>(address - whole->address);
+  right.address = address;
+  right.bytes = whole->bytes - left.bytes;
+  right.first_page += left.bytes / frame_bytes_;
+  // What lies in order across the border is one mapping still, counted as two.
+  const FrameNumber before = shown_at(left, right.first_page - 1);
+  const FrameNumber behind = shown_at(right, right.first_page);
+  const bool one = before == kNone ? behind == kNone : behind == before + 1;
+  mappings_ += one ? 1 : 0;
+  views_[left.address] = left;
+  views_[right.address] = right;
+}
+
+Result<void> FrameManager::cut(std::byte* address, std::uint64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  std::byte* const end = address + bytes;
+  for (std::byte* at = address; at < end;) {
+    const Attached* view = view_at(at);
+    const bool whole_frames = view != nullptr &&
+                              static_cast<std::uint64_t>(at - view->address) % frame_bytes_ == 0 &&
+                              (end >= view->address + view->bytes ||
+                               static_cast<std::uint64_t>(end - view->address) % frame_bytes_ == 0);
+    if (!whole_frames) return Error{Code::kInvalid, path_ + ": not whole frames of attached files"};
+    at = view->address + round_up(view->bytes, frame_bytes_);
+  }
+  split_at(address);
+  split_at(end);
+  for (auto view = views_.lower_bound(address); view != views_.end() && view->first < end;) {
+    faults_->leave_nothing(view->second.address, round_up(view->second.bytes, frame_bytes_));
+    --mappings_;
+    release_frames(view->second);
+    view = views_.erase(view);
+  }
+  return {};
+}
+
+Result<void> FrameManager::protect(std::byte* address, std::uint64_t bytes, int protection) {
+  const std::lock_guard lock(mutex_);
+  const auto found = views_.find(address);
+  if (found == views_.end() || found->second.bytes != bytes ||
+      (protection != PROT_READ && protection != (PROT_READ | PROT_WRITE)))
+    return Error{Code::kInvalid, path_ + ": no such view, or no such protection"};
+  found->second.protection = protection;
+  if (::mprotect(address, round_up(bytes, frame_bytes_), protection) != 0)
+    return io_error(path_ + ": protecting a view");
+  return {};
+}
+
+Result<void> FrameManager::forget(const std::string& backing_file) {
+  const std::lock_guard lock(mutex_);
+  const FileNumber file = table_->find_file(backing_file);
+  if (file == 0) return {};
+  if (has_view(file))
+    return Error{Code::kBusy, path_ + ": " + backing_file + " is attached; detach it first"};
+  return write_out(file);
 }
 
 Result<void> FrameManager::write_out(FileNumber file) {
@@ -196,11 +306,16 @@ const FrameManager::Attached* FrameManager::view_at(const std::byte* address) co
   return address < view.address + round_up(view.bytes, frame_bytes_) ? &view : nullptr;
 }
 
-const FrameManager::Attached* FrameManager::view_of(FileNumber file) const {
+const FrameManager::Attached* FrameManager::view_of(FilePage page) const {
   for (const auto& [address, view] : views_) {
-    if (view.file == file) return &view;
+    if (shows(view, page)) return &view;
   }
   return nullptr;
+}
+
+bool FrameManager::has_view(FileNumber file) const {
+  return std::any_of(views_.begin(), views_.end(),
+                     [&](const auto& view) { return view.second.file == file; });
 }
 
 FramePool::Statistics FrameManager::statistics() const {
@@ -227,7 +342,8 @@ bool FrameManager::serve(std::byte* address, Patience patience) {
     faults_->wake(page_around(address), kPageBytes);
     return true;
   }
-  const std::uint64_t page = static_cast<std::uint64_t>(address - view->address) / frame_bytes_;
+  const std::uint64_t page =
+      view->first_page + static_cast<std::uint64_t>(address - view->address) / frame_bytes_;
   auto served = bring_to(*view, page, patience);
   if (served) return served.value();
   note_failure(served.error());
@@ -285,7 +401,7 @@ Result<bool> FrameManager::show(const Attached& view, std::uint64_t page, FrameN
 /// Step 1 of swapping out. False if the process has no mapping left for that.
 bool FrameManager::hide(FrameNumber frame) {
   const FilePage at = table_->page_of(frame);
-  const Attached& view = *view_of(at.file);
+  const Attached& view = *view_of(at);
   const std::uint64_t before = seams_around(view, at.page);
   while (faults_->hide(address_of(view, at.page), frame_bytes_, view.protection) ==
          UserFaults::Outcome::kFull) {
@@ -373,9 +489,9 @@ std::uint64_t FrameManager::seams_around(const Attached& view, std::uint64_t pag
     const bool same = left == kNone ? right == kNone : right == left + 1;
     return std::uint64_t{same ? 0u : 1u};
   };
-  const std::uint64_t last = (view.bytes - 1) / frame_bytes_;
+  const std::uint64_t last = view.first_page + pages_of(view) - 1;
   const FrameNumber here = shown_at(view, page);
-  return (page > 0 ? seam(shown_at(view, page - 1), here) : 0) +
+  return (page > view.first_page ? seam(shown_at(view, page - 1), here) : 0) +
          (page < last ? seam(here, shown_at(view, page + 1)) : 0);
 }
 

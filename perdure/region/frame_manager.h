@@ -47,9 +47,17 @@ class FrameManager {
   FrameManager& operator=(const FrameManager&) = delete;
 
   Result<void> open(bool user_mode_only);
+  /// Only the tables, in private memory, for looking at them. No call but visit() may follow.
+  Result<void> open_to_inspect();
+  void visit(const std::string& backing_file,
+             const std::function<void(Offset, std::span<const std::byte>)>& visit) const;
   Result<FramePool::View> attach(std::byte* address, std::uint64_t bytes,
-                                 const std::string& backing_file, int protection);
+                                 const std::string& backing_file, int protection,
+                                 Offset file_offset);
   Result<void> detach(const FramePool::View& view, FramePool::Detach how);
+  Result<void> cut(std::byte* address, std::uint64_t bytes);
+  Result<void> protect(std::byte* address, std::uint64_t bytes, int protection);
+  Result<void> forget(const std::string& backing_file);
   Result<void> write_back_all();
   FramePool::Statistics statistics() const;
   std::optional<Error> last_failure() const;
@@ -64,6 +72,7 @@ class FrameManager {
     std::byte* address;
     std::uint64_t bytes;
     FileNumber file;
+    std::uint64_t first_page;
     int protection;
   };
   enum class Patience : std::uint8_t { kNone, kAll };
@@ -80,10 +89,21 @@ class FrameManager {
   Result<void> write_out(FileNumber file);
 
   const Attached* view_at(const std::byte* address) const;
-  const Attached* view_of(FileNumber file) const;
-  std::byte* address_of(const Attached& view, std::uint64_t page) const {
-    return view.address + page * frame_bytes_;
+  const Attached* view_of(FilePage page) const;
+  bool has_view(FileNumber file) const;
+  std::uint64_t pages_of(const Attached& view) const {
+    return (view.bytes + frame_bytes_ - 1) / frame_bytes_;
   }
+  bool shows(const Attached& view, FilePage page) const {
+    return view.file == page.file && page.page - view.first_page < pages_of(view);
+  }
+  std::byte* address_of(const Attached& view, std::uint64_t page) const {
+    return view.address + (page - view.first_page) * frame_bytes_;
+  }
+  Result<LockedFile> open_pool(bool inspect, FrameSuperblock& super);
+  Result<void> reconstruct(const FrameSuperblock& super);
+  void release_frames(const Attached& view);
+  void split_at(std::byte* address);
   FrameNumber shown_at(const Attached& view, std::uint64_t page) const;
   std::uint64_t seams_around(const Attached& view, std::uint64_t page) const;
   void note_failure(const Error& error) { failure_ = error; }

@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <utility>
 
 #include "perdure/region/frame_manager.h"
@@ -26,6 +27,13 @@ FrameSuperblock superblock_for(const FramePool::Options& options) {
   while (frames > 0 && bytes_with(frames) > options.bytes) --frames;
   bytes_with(frames);
   return super;
+}
+
+/// As the file table has it; of a file that is gone, its name as it is.
+std::string absolute_name(const std::string& path) {
+  const std::unique_ptr<char, decltype(&std::free)> real(::realpath(path.c_str(), nullptr),
+                                                         &std::free);
+  return real != nullptr ? real.get() : path;
 }
 
 }  // namespace
@@ -76,10 +84,29 @@ FramePool::FramePool(std::unique_ptr<Manager> manager) : manager_(std::move(mana
 FramePool::~FramePool() = default;
 
 Result<FramePool::View> FramePool::attach(void* address, std::uint64_t bytes,
-                                          const std::string& backing_file, int protection) {
-  return manager_->attach(static_cast<std::byte*>(address), bytes, backing_file, protection);
+                                          const std::string& backing_file, int protection,
+                                          Offset file_offset) {
+  return manager_->attach(static_cast<std::byte*>(address), bytes, backing_file, protection,
+                          file_offset);
 }
 Result<void> FramePool::detach(const View& view, Detach how) { return manager_->detach(view, how); }
+Result<void> FramePool::cut(void* address, std::uint64_t bytes) {
+  return manager_->cut(static_cast<std::byte*>(address), bytes);
+}
+Result<void> FramePool::protect(void* address, std::uint64_t bytes, int protection) {
+  return manager_->protect(static_cast<std::byte*>(address), bytes, protection);
+}
+Result<void> FramePool::forget(const std::string& backing_file) {
+  return manager_->forget(absolute_name(backing_file));
+}
+Result<void> FramePool::inspect(
+    const std::string& path, const std::string& backing_file,
+    const std::function<void(Offset, std::span<const std::byte>)>& visit) {
+  Manager manager(path, 0);
+  if (auto opened = manager.open_to_inspect(); !opened) return opened;
+  manager.visit(absolute_name(backing_file), visit);
+  return {};
+}
 Result<void> FramePool::write_back_all() { return manager_->write_back_all(); }
 FramePool::Statistics FramePool::statistics() const { return manager_->statistics(); }
 std::optional<Error> FramePool::last_failure() const { return manager_->last_failure(); }

@@ -20,8 +20,10 @@
 
 #include <atomic>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "perdure/base/words.h"
@@ -63,34 +65,54 @@ class FramePool {
   FramePool(const FramePool&) = delete;
   FramePool& operator=(const FramePool&) = delete;
 
-  /// A backing file at an address, from its first byte on.
+  /// A piece of a backing file at an address.
   struct View {
     std::byte* address;
     std::uint64_t bytes;
     FileNumber file;
+    Offset file_offset;
   };
 
-  /// Maps the backing file, which is created if there is none: a touch of a page brings it into a
-  /// frame. `address` is page-aligned and whatever is mapped there goes; null: an address is chosen.
-  /// `protection` is PROT_READ, or PROT_READ | PROT_WRITE.
+  /// Maps a backing file, which is created if there is none, from `file_offset` on, a multiple of
+  /// frame_bytes: a touch of a page brings it into a frame. `address` is page-aligned and whatever is
+  /// mapped there goes; null: an address is chosen. `protection` is PROT_READ, or PROT_READ | PROT_WRITE.
   ///
   /// A touch whose page cannot be had (a backing file that is gone, a full device, no frame that
   /// could be freed) is a SIGBUS, and last_failure() says why.
   ///
   /// Durable: the file's name and number, on return.
-  /// Errors:  kBusy (the file is attached already), kInvalid (alignment, protection, overlap, size),
+  /// Errors:  kBusy (that part of the file is attached already), kInvalid (alignment, protection, overlap, size),
   ///          kNoSpace (no entry left for another file), kNotFound, kIo.
   Result<View> attach(void* address, std::uint64_t bytes, const std::string& backing_file,
-                      int protection);
+                      int protection, Offset file_offset = 0);
 
   enum class Detach : std::uint8_t {
     kKeepFrames,  // the pages stay where they are; the fastest, and no less durable
-    kWriteOut,    // all pages of the file go to it, and the pool forgets it
+    kWriteOut,    // all pages of the file go to it, and the pool forgets it; its last view
   };
   /// Gives the addresses back to the system. Requires: nobody touches them any more.
-  /// Errors: kInvalid (no such view), kIo, kNoSpace, kNotFound (writing out); then what could not be
-  ///         written stays in its frames, the view is gone.
+  /// Errors: kInvalid (no such view), kBusy (writing out a file that has another view; nothing has
+  ///         changed), kIo, kNoSpace, kNotFound (writing out); then what could not be written stays in
+  ///         its frames, the view is gone.
   Result<void> detach(const View& view, Detach how);
+
+  /// Takes [address, address + bytes), whole frames, out of the views that it lies in; what is left of
+  /// them stays attached, and may be touched meanwhile. The addresses stay taken, but nothing is there
+  /// any more; pages stay in their frames. Requires: nobody touches the range any more.
+  /// Errors: kInvalid (not whole frames of views); nothing has changed.
+  Result<void> cut(void* address, std::uint64_t bytes);
+  /// Changes what may be done with a view: PROT_READ, or PROT_READ | PROT_WRITE.
+  /// Errors: kInvalid (no view begins there, or has that size).
+  Result<void> protect(void* address, std::uint64_t bytes, int protection);
+  /// All pages of a file without a view go to it, and the pool forgets it. A file that the pool does
+  /// not know is fine. Durable: on return. Errors: kBusy (it has a view), and as detach().
+  Result<void> forget(const std::string& backing_file);
+
+  /// Shows the pages of a backing file that are in frames of the pool at `path`, without a change to
+  /// anything: `visit(offset in the file, its bytes)`.
+  /// Errors: as open(); kBusy only while somebody has the pool open for more than looking.
+  static Result<void> inspect(const std::string& path, const std::string& backing_file,
+                              const std::function<void(Offset, std::span<const std::byte>)>& visit);
 
   /// Every backing file gets what the frames hold of it, attached or not; pages stay in their
   /// frames. A page that is stored to meanwhile may reach its file half: the frame is what counts.

@@ -116,6 +116,16 @@ void UserFaults::forget(std::byte* address, std::uint64_t bytes) {
   refill_reserve();
 }
 
+void UserFaults::leave_nothing(std::byte* address, std::uint64_t bytes) {
+  const auto covered = [&] {
+    return ::mmap(address, bytes, PROT_NONE,
+                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) != MAP_FAILED;
+  };
+  while (!covered())
+    PERDURE_CHECK(spend_reserve(), "no mapping left for addresses that are given up");
+  refill_reserve();
+}
+
 bool UserFaults::move(void* from, std::byte* to, std::uint64_t bytes) {
   if (::mremap(from, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, to) != MAP_FAILED) return true;
   PERDURE_CHECK(errno == ENOMEM, "the kernel moves no mapping over a watched address");

@@ -54,6 +54,8 @@ class UserFaults {
   Result<std::byte*> watch(std::byte* address, std::uint64_t bytes, int protection);
   /// The addresses are given back to the system.
   void forget(std::byte* address, std::uint64_t bytes);
+  /// The addresses stay taken, and are not watched any more: an access is a SIGSEGV.
+  void leave_nothing(std::byte* address, std::uint64_t bytes);
 
   /// What show(), hide() and break_at() answer: kFull when this process has no mapping left
   /// (vm.max_map_count); nothing has changed then.

@@ -60,6 +60,7 @@ class LabFiles final : public SpaceFiles {
     }
     return Region::Part{begin, begin + bytes};
   }
+  void protect(Offset, std::uint64_t, std::uint32_t) override {}
   Result<void> map_nowhere(Offset, std::uint64_t) override { return {}; }
   Result<void> alias(Offset, std::uint64_t, void*) override { return {}; }
   void unmap(Offset, std::uint64_t) override {}
