@@ -64,7 +64,7 @@ class AddressSpace {
   Pool& pool() { return *pool_; }
 
   /// Makes a region of `bytes` (rounded up to pages), zeroed, and stores its address in `*variable`, which must be
-  /// persistent: a region is either known to the program or does not exist.
+  /// persistent and writable: a region is either known to the program or does not exist.
   ///
   ///   1. enter it in the region table as being made     cut here ⇒ destroyed at the next start
   ///   2. make its file                                  cut here ⇒ the same
@@ -114,6 +114,7 @@ class AddressSpace {
   void hide(Offset begin, std::uint64_t bytes);
   std::vector<Slot> entries(Tx& tx);
   Offset vacant_slot(Tx& tx);
+  bool is_writable(const void* address, std::uint64_t bytes) const;
   void put_entry(Tx& tx, Offset at, RegionEntry entry);
   Result<Offset> find_place(const std::vector<Slot>& taken, void* wanted, std::uint64_t bytes,
                             bool exactly) const;

@@ -523,17 +523,24 @@ Result<Offset> AddressSpace::find_place(const std::vector<Slot>& taken, void* wa
                    "address space with a larger one (PERDURE_RESERVED_BYTES)"};
 }
 
+/// Whether transactions may store there: to the heap, the static variables, or a writable region.
+bool AddressSpace::is_writable(const void* address, std::uint64_t bytes) const {
+  const auto at = static_cast<Offset>(static_cast<const std::byte*>(address) - base_);
+  return inside(at, bytes, region_->superblock().heap_offset, region_->grown_bytes()) ||
+         region_->in_part(at, bytes);
+}
+
 Result<void*> AddressSpace::map(void** variable, std::uint64_t bytes, int protection,
                                 bool exactly) try {
   if (pool_->core().context().tx.active()) return misuse_inside();
   if (bytes == 0 || bytes > range_bytes_ || (protection & ~7) != 0)
     return Error{Code::kInvalid, "pmap: a region of " + std::to_string(bytes) +
                                      " bytes with protection " + std::to_string(protection)};
-  if (!contains(variable))
-    return Error{
-        Code::kInvalid,
-        "pmap: the variable that receives the address must be persistent itself (pstatic, or in a "
-        "region or the heap); else a crash would leak the region"};
+  if (!is_writable(fixed_address(variable), sizeof(*variable)))
+    return Error{Code::kInvalid,
+                 "pmap: the variable that receives the address must be persistent itself and "
+                 "writable (pstatic, or in a region or the heap); else a crash would leak the "
+                 "region"};
   const std::lock_guard lock(mutex_);
   bytes = round_up(bytes, kPageBytes);
   void** const home = fixed_address(variable);
@@ -576,10 +583,16 @@ Result<void*> AddressSpace::map(void** variable, std::uint64_t bytes, int protec
   if (auto shown = show_entry(entry); !shown) return undo(shown.error());
   entry.state = RegionState::kLive;
   void* const address = base_ + entry.begin;
-  pool_->atomically([&](Tx& tx) {  // 3
-    put_entry(tx, at, entry);
-    tx.write_exact(home, &address, sizeof(address));
-  });
+  try {
+    pool_->atomically([&](Tx& tx) {  // 3
+      put_entry(tx, at, entry);
+      tx.write_exact(home, &address, sizeof(address));
+    });
+  } catch (const Exception& failure) {
+    // When the storage failed, the region may be known after all at the next open: it keeps its file.
+    if (failure.code() == Code::kPoisoned) throw;
+    return undo(failure.error());
+  }
   return address;
 } catch (const Exception& failure) {
   return failure.error();
