@@ -75,7 +75,8 @@ int perdure_pfree(void persistent* pointer) PERDURE_IN_TRANSACTIONS;
  * persistent. If that holds NULL the address is chosen; else it says where (a hint; with MAP_FIXED in `flags`, a must).
  * `protection`: PROT_READ | PROT_WRITE as for mmap.
  * Durable: on return. Not inside transactions.
- * Errors:  NULL and EINVAL, EEXIST (MAP_FIXED, but taken), ENOMEM, ENOSPC, EIO; nothing has changed. */
+ * Errors:  NULL and EINVAL, EEXIST (MAP_FIXED, but taken), ENOMEM (reserved addresses, heap or device full), EPERM
+ *          (inside a transaction), EIO; nothing has changed. */
 void persistent* perdure_pmap(void persistent* address, size_t length, int protection, int flags);
 /* Destroys the regions, or the parts of regions, in whole pages of [address, address + length).
  * Durable: on return. Not inside transactions.   Errors: -1 and EINVAL when no region is there; EIO. */
@@ -99,7 +100,8 @@ typedef void (*perdure_log_callback)(const void* record, size_t size, void* argu
 enum { PERDURE_LOG_TRUNCATE = 1 /* drop the records once the call-back has seen them */ };
 
 /* Opens the log `name`, or makes it with room for about `size` bytes of records, and calls `recover` (may be NULL) for each
- * record that survived, oldest first. An append that was never flushed is there whole or not at all.
+ * record that survived, oldest first. An append that was never flushed is there whole or not at all. A log has one handle
+ * at a time: two would write over each other's records.
  * Errors: NULL and EINVAL, ENOMEM, EBADMSG (damaged). */
 perdure_log* perdure_log_create(const char* name, size_t size, int flags,
                                 perdure_log_callback recover, void* argument);
