@@ -85,6 +85,9 @@ class AddressSpace {
     return static_cast<std::uint64_t>(byte - base_) < range_bytes_ ||
            static_cast<std::uint64_t>(byte - statics_.begin) < statics_.bytes;
   }
+  /// Whether transactions may store to [address, address + bytes): it is in the heap, in the static variables at their
+  /// fixed address, or in a region that is mapped with PROT_WRITE.
+  bool is_writable(const void* address, std::uint64_t bytes) const;
   /// The address in the reserved range that shows the same byte as `address`, in every run. What is no static variable
   /// is returned as it is.
   template <class T>
@@ -114,7 +117,6 @@ class AddressSpace {
   void hide(Offset begin, std::uint64_t bytes);
   std::vector<Slot> entries(Tx& tx);
   Offset vacant_slot(Tx& tx);
-  bool is_writable(const void* address, std::uint64_t bytes) const;
   void put_entry(Tx& tx, Offset at, RegionEntry entry);
   Result<Offset> find_place(const std::vector<Slot>& taken, void* wanted, std::uint64_t bytes,
                             bool exactly) const;
@@ -130,7 +132,8 @@ class AddressSpace {
   struct Reservation {
     std::byte* begin = nullptr;
     std::uint64_t bytes = 0;
-    Reservation() = default;
+    int owner_pid;  // in a forked child other things may be at these addresses
+    Reservation();
     ~Reservation();
     Reservation(const Reservation&) = delete;
     Reservation& operator=(const Reservation&) = delete;
@@ -144,7 +147,9 @@ class AddressSpace {
   Offset statics_begin_ = 0;
   Offset variables_begin_ = 0;  // behind header and names
   Offset regions_begin_ = 0;
-  Offset table_ = 0;                       // the region table
+  Offset table_ = 0;  // the region table
+  std::vector<Offset>
+      stray_pages_;  // of no region, but named by records that were not replayed yet
   std::optional<StaticsHeader> recorded_;  // of a finished file of static variables
   std::mutex mutex_;
   std::uint64_t remap_nanoseconds_ = 0;
