@@ -38,7 +38,10 @@
 #else
 #define persistent
 /* A variable with static storage that keeps its value from run to run. The first run takes the initial value. In C++ the
- * initializer must be a constant expression: a constructor would run again at every start. */
+ * initializer must be a constant expression: a constructor would run again at every start.
+ * A plain store outside transactions counts once flush() and fence() have followed; on files it is lost without them.
+ * Variables are known by name, in the symbol table of the executable; a stripped one is known by its build id alone: it
+ * needs one (-Wl,--build-id, the default of most distributions), and after a rebuild its variables can only start over. */
 #if defined(__cplusplus) && defined(__cpp_constinit)
 #define pstatic constinit __attribute__((section("persistent"), used))
 #else
