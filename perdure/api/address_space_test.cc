@@ -207,6 +207,41 @@ TEST_P(SpaceOnDomain, OneCallUnmapsPartsOfSeveralRegions) {
   EXPECT_EQ(word_of(receivers_of(*space).region(3), 1), 31u);
 }
 
+TEST_P(SpaceOnDomain, AProtectionIsKept) {
+  std::array<int, 2> pipe{};
+  ASSERT_EQ(::pipe(pipe.data()), 0);
+  /// The kernel may read from there, and write to it.
+  const auto access = [&](std::byte* at) {
+    std::string allowed;
+    if (::write(pipe[1], at, 1) == 1) {
+      allowed += 'r';
+    } else {
+      (void)!::write(pipe[1], "x", 1);
+    }
+    if (::read(pipe[0], at, 1) == 1) {
+      allowed += 'w';
+    } else {
+      char dropped = 0;
+      (void)!::read(pipe[0], &dropped, 1);
+    }
+    return allowed;
+  };
+  const std::array protections = {PROT_NONE, PROT_READ, kReadWrite};
+  const std::array expected = {"", "r", "rw"};
+  for (int opening = 0; opening < 2; ++opening) {
+    Space space = reopen();
+    Receivers& known = receivers_of(*space);
+    for (std::size_t i = 0; i < 3; ++i) {
+      if (opening == 0) space->map(known.variable(i), kPageBytes, protections[i]).value();
+      EXPECT_EQ(access(known.region(i)), expected[i]);
+      EXPECT_EQ(space->is_writable(known.region(i), kPageBytes), i == 2);
+      EXPECT_FALSE(space->is_writable(known.region(i), kPageBytes + 1));
+    }
+  }
+  ::close(pipe[0]);
+  ::close(pipe[1]);
+}
+
 TEST_F(SpaceTest, TheTableGrowsBeyondItsFirstPageAndEmptiesAgain) {
   constexpr std::size_t kMany = 330;  // 255 entries fit the first part, 63 each further page
   std::vector<Extent> before;
