@@ -70,7 +70,7 @@ class AddressSpace {
   Pool& pool() { return *pool_; }
 
   /// Makes a region of `bytes` (rounded up to pages), zeroed, and stores its address in `*variable`, which must be
-  /// persistent: a region is either known to the program or does not exist.
+  /// persistent and writable: a region is either known to the program or does not exist.
   ///
   ///   1. enter it in the region table as being made     cut here ⇒ destroyed at the next start
   ///   2. make its file                                  cut here ⇒ the same
@@ -91,6 +91,9 @@ class AddressSpace {
     return static_cast<std::uint64_t>(byte - base_) < range_bytes_ ||
            static_cast<std::uint64_t>(byte - statics_.begin) < statics_.bytes;
   }
+  /// Whether transactions may store to [address, address + bytes): it is in the heap, in the static variables at their
+  /// fixed address, or in a region that is mapped with PROT_WRITE.
+  bool is_writable(const void* address, std::uint64_t bytes) const;
   /// The address in the reserved range that shows the same byte as `address`, in every run. What is no static variable
   /// is returned as it is.
   template <class T>
@@ -121,6 +124,7 @@ class AddressSpace {
   Result<void> settle_regions();
   Result<void> finish_going();
   Result<void> show_entry(const RegionEntry& entry);
+  void protect_entry(const RegionEntry& entry);
   void hide(Offset begin, std::uint64_t bytes);
   std::vector<Slot> entries(Tx& tx);
   Offset vacant_slot(Tx& tx);
@@ -139,7 +143,8 @@ class AddressSpace {
   struct Reservation {
     std::byte* begin = nullptr;
     std::uint64_t bytes = 0;
-    Reservation() = default;
+    int owner_pid;  // in a forked child other things may be at these addresses
+    Reservation();
     ~Reservation();
     Reservation(const Reservation&) = delete;
     Reservation& operator=(const Reservation&) = delete;
@@ -154,7 +159,9 @@ class AddressSpace {
   std::uint64_t statics_file_bytes_ = 0;
   Offset variables_begin_ = 0;  // behind header and names
   Offset regions_begin_ = 0;
-  Offset table_ = 0;                       // the region table
+  Offset table_ = 0;  // the region table
+  std::vector<Offset>
+      stray_pages_;  // of no region, but named by records that were not replayed yet
   std::optional<StaticsHeader> recorded_;  // of a finished file of static variables
   std::mutex mutex_;
   std::uint64_t remap_nanoseconds_ = 0;

@@ -39,7 +39,10 @@
 #else
 #define persistent
 /* A variable with static storage that keeps its value from run to run. The first run takes the initial value. In C++ the
- * initializer must be a constant expression: a constructor would run again at every start. */
+ * initializer must be a constant expression: a constructor would run again at every start.
+ * A plain store outside transactions counts once flush() and fence() have followed; on files it is lost without them.
+ * Variables are known by name, in the symbol table of the executable; a stripped one is known by its build id alone: it
+ * needs one (-Wl,--build-id, the default of most distributions), and after a rebuild its variables can only start over. */
 #if defined(__cplusplus) && defined(__cpp_constinit)
 #define pstatic constinit __attribute__((section("persistent"), used))
 #else
@@ -76,7 +79,8 @@ int perdure_pfree(void persistent* pointer) PERDURE_IN_TRANSACTIONS;
  * persistent. If that holds NULL the address is chosen; else it says where (a hint; with MAP_FIXED in `flags`, a must).
  * `protection`: PROT_READ | PROT_WRITE as for mmap.
  * Durable: on return. Not inside transactions.
- * Errors:  NULL and EINVAL, EEXIST (MAP_FIXED, but taken), ENOMEM, ENOSPC, EIO; nothing has changed. */
+ * Errors:  NULL and EINVAL, EEXIST (MAP_FIXED, but taken), ENOMEM (reserved addresses, heap or device full), EPERM
+ *          (inside a transaction), EIO; nothing has changed. */
 void persistent* perdure_pmap(void persistent* address, size_t length, int protection, int flags);
 /* Destroys the regions, or the parts of regions, in whole pages of [address, address + length).
  * Durable: on return. Not inside transactions.   Errors: -1 and EINVAL when no region is there; EIO. */
@@ -100,7 +104,8 @@ typedef void (*perdure_log_callback)(const void* record, size_t size, void* argu
 enum { PERDURE_LOG_TRUNCATE = 1 /* drop the records once the call-back has seen them */ };
 
 /* Opens the log `name`, or makes it with room for about `size` bytes of records, and calls `recover` (may be NULL) for each
- * record that survived, oldest first. An append that was never flushed is there whole or not at all.
+ * record that survived, oldest first. An append that was never flushed is there whole or not at all. A log has one handle
+ * at a time: two would write over each other's records.
  * Errors: NULL and EINVAL, ENOMEM, EBADMSG (damaged). */
 perdure_log* perdure_log_create(const char* name, size_t size, int flags,
                                 perdure_log_callback recover, void* argument);

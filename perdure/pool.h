@@ -126,10 +126,17 @@ class Pool {
   }
 
   /// Writes everything home and empties the logs. Never needed for durability.
-  void checkpoint() { core_->engine().truncate(); }
+  /// Errors: throws Exception kPoisoned; kMisuse in a forked child. Threads: any.
+  void checkpoint() {
+    core_->refuse_after_fork();
+    core_->engine().truncate();
+  }
   /// Changes when home words are written back and logs emptied, from the next commit on.
-  /// Errors: throws Exception kPoisoned; kMisuse on a yardstick engine. Threads: any.
-  void set_truncation(Truncation truncation) { core_->engine().set_truncation(truncation); }
+  /// Errors: throws Exception kPoisoned; kMisuse on a yardstick engine and in a forked child. Threads: any.
+  void set_truncation(Truncation truncation) {
+    core_->refuse_after_fork();
+    core_->engine().set_truncation(truncation);
+  }
 
   DomainKind domain() const { return core_->region().domain(); }
   /// What an acknowledged transaction survives, in words.

@@ -28,7 +28,8 @@ inline constexpr bool kSanitized = false;
 /// A directory of its own, removed with all it holds.
 class TempDir {
  public:
-  TempDir() : path_(::testing::TempDir() + "perdure-XXXXXX") {
+  explicit TempDir(const std::string& parent = ::testing::TempDir())
+      : path_(parent + "perdure-XXXXXX") {
     if (::mkdtemp(path_.data()) == nullptr)
       throw Exception(Code::kIo, path_ + ": no temporary directory");
   }

@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -11,9 +12,11 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <unordered_map>
 
 #include "perdure/api/framed_files.h"
+#include "perdure/region/file.h"
 #include "perdure/region/space_layout.h"
 
 namespace perdure {
@@ -94,8 +97,9 @@ Error misuse_inside() {
 
 }  // namespace
 
+AddressSpace::Reservation::Reservation() : owner_pid(::getpid()) {}
 AddressSpace::Reservation::~Reservation() {
-  if (begin != nullptr) ::munmap(begin, bytes);
+  if (begin != nullptr && owner_pid == ::getpid()) ::munmap(begin, bytes);
 }
 
 // ---- opening ------------------------------------------------------------------------------------
@@ -144,6 +148,9 @@ Result<std::unique_ptr<AddressSpace>> AddressSpace::open_or_create(const std::st
     super = Region::read_superblock(heap);
   }
   if (!super) return super.error();
+  if ((super->incompatible & kFeatureAddressSpace) == 0)
+    return Error{Code::kInvalid,
+                 heap + ": is an ordinary pool, no address space; use another directory"};
   const std::uint64_t base = super->preferred_base;
   const std::uint64_t bytes = range_of_heap(super->geometry.capacity_bytes);
   if (!sane(base, bytes))
@@ -153,7 +160,12 @@ Result<std::unique_ptr<AddressSpace>> AddressSpace::open_or_create(const std::st
     return Error{Code::kInvalid, directory + ": its data is at " + hex(base) + ", not at " +
                                      hex(asked) + "; leave PERDURE_RESERVED_BASE unset"};
   auto reserved = reserve(base, bytes, directory);
-  if (!reserved) return reserved.error();
+  if (!reserved) {
+    // Often because this process has the same directory open, which the addresses do not tell.
+    auto locked = open_locked(heap, false);
+    if (!locked && locked.error().code == Code::kBusy) return locked.error();
+    return reserved.error();
+  }
 
   // Given back by whoever owns it in the end.
   Parts parts;
@@ -325,6 +337,14 @@ class RecoveredView {
     }
     return std::bit_cast<T>(words);
   }
+  /// The pages of [begin, end) that the logs write to.
+  std::set<Offset> pages_written(Offset begin, Offset end) const {
+    std::set<Offset> pages;
+    for (const auto& [offset, write] : pending_) {
+      if (inside(offset, kWordBytes, begin, end)) pages.insert(round_down(offset, kPageBytes));
+    }
+    return pages;
+  }
 
  private:
   explicit RecoveredView(const Region& region) : region_(&region) {}
@@ -375,6 +395,17 @@ Result<void> AddressSpace::attach_regions() {
       region_->attach({entry.begin, end});
     }
   }
+  // A program that stores to a region while another of its threads destroys it ends at that store, with a record in the
+  // log that names no region any more. What it wrote is nobody's, and must not be in the way of the rest.
+  for (const Offset page : view->pages_written(regions_begin_, range_bytes_)) {
+    const bool known = std::any_of(found.begin(), found.end(), [&](const RegionEntry& entry) {
+      return inside(page, kPageBytes, entry.begin, entry.begin + entry.bytes);
+    });
+    if (known) continue;
+    if (auto mapped = files_->map_nowhere(page, kPageBytes); !mapped) return mapped;
+    region_->attach({page, page + kPageBytes});
+    stray_pages_.push_back(page);
+  }
   return {};
 }
 
@@ -405,6 +436,7 @@ void AddressSpace::hide(Offset begin, std::uint64_t bytes) {
 
 /// After recovery: finds or makes the table, and finishes what was going.
 Result<void> AddressSpace::settle_regions() {
+  for (const Offset page : stray_pages_) hide(page, kPageBytes);  // no record names them any more
   pool_->atomically([&](Tx& tx) {
     const auto root =
         pool_->core().find_root(tx, kRegionTableRoot, kTypeOfTable, kRegionTableBytes, true);
@@ -420,9 +452,15 @@ Result<void> AddressSpace::settle_regions() {
     pool_->checkpoint();
     if (auto finished = finish_going(); !finished) return finished;
   }
-  for (const RegionEntry& entry : regions())
-    files_->protect(entry.begin, entry.bytes, entry.protection);
+  for (const RegionEntry& entry : regions()) protect_entry(entry);
   return {};
+}
+
+/// Gives the program the access to a region that it asked for, once recovery needs no other.
+void AddressSpace::protect_entry(const RegionEntry& entry) {
+  files_->protect(entry.begin, entry.bytes, entry.protection);
+  if ((entry.protection & PROT_WRITE) == 0)
+    region_->detach(entry.begin, entry.begin + entry.bytes);
 }
 
 /// Destroys what is no longer live: mappings, files that no live entry needs, and then the entries.
@@ -555,17 +593,23 @@ Result<Offset> AddressSpace::find_place(const std::vector<Slot>& taken, void* wa
                    "address space with a larger one (PERDURE_RESERVED_BYTES)"};
 }
 
+bool AddressSpace::is_writable(const void* address, std::uint64_t bytes) const {
+  const auto at = static_cast<Offset>(static_cast<const std::byte*>(address) - base_);
+  return inside(at, bytes, region_->superblock().heap_offset, region_->grown_bytes()) ||
+         region_->in_part(at, bytes);
+}
+
 Result<void*> AddressSpace::map(void** variable, std::uint64_t bytes, int protection,
                                 bool exactly) try {
   if (pool_->core().context().tx.active()) return misuse_inside();
   if (bytes == 0 || bytes > range_bytes_ || (protection & ~7) != 0)
     return Error{Code::kInvalid, "pmap: a region of " + std::to_string(bytes) +
                                      " bytes with protection " + std::to_string(protection)};
-  if (!contains(variable))
-    return Error{
-        Code::kInvalid,
-        "pmap: the variable that receives the address must be persistent itself (pstatic, or in a "
-        "region or the heap); else a crash would leak the region"};
+  if (!is_writable(fixed_address(variable), sizeof(*variable)))
+    return Error{Code::kInvalid,
+                 "pmap: the variable that receives the address must be persistent itself and "
+                 "writable (pstatic, or in a region or the heap); else a crash would leak the "
+                 "region"};
   const std::lock_guard lock(mutex_);
   bytes = round_up(bytes, kPageBytes);
   void** const home = fixed_address(variable);
@@ -582,6 +626,7 @@ Result<void*> AddressSpace::map(void** variable, std::uint64_t bytes, int protec
     // A file that is there already belongs to nobody that this table knows: it is left alone.
     std::uint64_t file = header.next_file + 1;
     for (auto size = files_->size(file); !size || size.value(); size = files_->size(++file)) {
+      if (!size && size.error().code == Code::kIo) return size.error();  // the next is no better
     }
     header.next_file = file;
     header.check = crc32c(&header, offsetof(RegionTableHeader, check));
@@ -606,13 +651,19 @@ Result<void*> AddressSpace::map(void** variable, std::uint64_t bytes, int protec
   if (auto created = files_->create(entry.file, bytes); !created)
     return undo(created.error());  // 2
   if (auto shown = show_entry(entry); !shown) return undo(shown.error());
-  files_->protect(entry.begin, entry.bytes, entry.protection);
+  protect_entry(entry);
   entry.state = RegionState::kLive;
   void* const address = base_ + entry.begin;
-  pool_->atomically([&](Tx& tx) {  // 3
-    put_entry(tx, at, entry);
-    tx.write_exact(home, &address, sizeof(address));
-  });
+  try {
+    pool_->atomically([&](Tx& tx) {  // 3
+      put_entry(tx, at, entry);
+      tx.write_exact(home, &address, sizeof(address));
+    });
+  } catch (const Exception& failure) {
+    // When the storage failed, the region may be known after all at the next open: it keeps its file.
+    if (failure.code() == Code::kPoisoned) throw;
+    return undo(failure.error());
+  }
   return address;
 } catch (const Exception& failure) {
   return failure.error();
@@ -677,6 +728,15 @@ std::uint64_t check_of_header(const StaticsHeader& header) {
 Offset variables_offset(const StaticsHeader& header) {
   return kPageBytes + round_up(header.names_bytes, kPageBytes);
 }
+/// Asked before a file is made: one that does not fit would be in the way of every later start.
+Result<void> check_room(const std::string& file, std::uint64_t bytes, std::uint64_t room) {
+  if (bytes <= room) return {};
+  return Error{Code::kNoSpace, file + ": " + std::to_string(bytes) +
+                                   " bytes of static variables do not fit into the " +
+                                   std::to_string(room) +
+                                   " bytes reserved for them; make a new address space with more "
+                                   "(PERDURE_RESERVED_BYTES, of which they have a 256th)"};
+}
 
 }  // namespace
 
@@ -693,11 +753,11 @@ Result<void> AddressSpace::attach_statics() {
   }
   if (auto mapped = map_statics(*bytes.value()); !mapped) return mapped;
   const auto& header = *region_->at<StaticsHeader>(statics_begin_);
-  if (unseal(header.ready, kSaltReady) != std::uint64_t{1})
-    return {};  // never finished: nobody used it
+  if (header.ready == 0) return {};  // never finished: nobody used it
   const std::string where = files_->name(SpaceFiles::kStatics) + ": ";
   if (header.magic != kStaticsMagic || header.check != check_of_header(header) ||
-      header.names_bytes > kMaxNamesBytes || header.variables_bytes > *bytes.value() ||
+      unseal(header.ready, kSaltReady) != std::uint64_t{1} || header.names_bytes > kMaxNamesBytes ||
+      header.variables_bytes > *bytes.value() ||
       variables_offset(header) + header.variables_bytes != *bytes.value() ||
       crc32c(region_->base() + statics_begin_ + kPageBytes, header.names_bytes) != header.names_crc)
     return Error{
@@ -711,11 +771,9 @@ Result<void> AddressSpace::attach_statics() {
 }
 
 Result<void> AddressSpace::map_statics(std::uint64_t bytes) {
-  if (bytes > regions_begin_ - statics_begin_)
-    return Error{Code::kNoSpace, files_->name(SpaceFiles::kStatics) + ": " + std::to_string(bytes) +
-                                     " bytes of static variables do not fit into the " +
-                                     std::to_string(regions_begin_ - statics_begin_) +
-                                     " bytes reserved for them (PERDURE_RESERVED_BYTES / 256)"};
+  const auto fits =
+      check_room(files_->name(SpaceFiles::kStatics), bytes, regions_begin_ - statics_begin_);
+  if (!fits) return fits;
   auto part = files_->map(SpaceFiles::kStatics, 0, statics_begin_, bytes, PROT_READ | PROT_WRITE);
   if (!part) return part.error();
   region_->attach(part.value());
@@ -726,6 +784,10 @@ Result<void> AddressSpace::map_statics(std::uint64_t bytes) {
 Result<void> AddressSpace::settle_statics() {
   if (statics_.begin == nullptr) return {};
   const std::string names = to_text(statics_.variables);
+  const std::uint64_t bytes = kPageBytes + round_up(names.size(), kPageBytes) + statics_.bytes;
+  const auto fits =
+      check_room(files_->name(SpaceFiles::kStatics), bytes, regions_begin_ - statics_begin_);
+  if (!fits) return fits;
   if (recorded_) {
     const std::string_view text(
         reinterpret_cast<const char*>(region_->base() + statics_begin_ + kPageBytes),
@@ -744,7 +806,6 @@ Result<void> AddressSpace::settle_statics() {
     // New, or never finished: in either case nobody relies on what is there.
     hide(statics_begin_, regions_begin_ - statics_begin_);
     if (auto removed = files_->remove(SpaceFiles::kStatics); !removed) return removed;
-    const std::uint64_t bytes = kPageBytes + round_up(names.size(), kPageBytes) + statics_.bytes;
     if (auto created = files_->create(SpaceFiles::kStatics, bytes); !created) return created;
     if (auto mapped = map_statics(bytes); !mapped) return mapped;
     write_statics(image_of_statics());
@@ -801,8 +862,10 @@ Result<void> AddressSpace::change_statics(const std::vector<StaticVariable>& bef
   const std::string by = std::string(
       recorded_->program.data(), ::strnlen(recorded_->program.data(), recorded_->program.size()));
   const bool named = !before.empty() && !statics_.variables.empty();
-  std::string change = named ? describe_change(before, statics_.variables)
-                             : "their names are not known: an executable is stripped";
+  std::string change =
+      named ? describe_change(before, statics_.variables)
+            : "their names are not known: an executable is stripped (keep its "
+              "build id, with which the same one is always accepted: -Wl,--build-id)";
   if (change.empty()) change = "the section's size";
   const std::string what = where + ": was made by '" + by + "' (build " +
                            hex_of({recorded_->build_id.data(), recorded_->build_id_bytes}) + ", " +

@@ -131,6 +131,7 @@ Result<void> Log::recover() {
 
 bool Log::append(const void* record, std::size_t bytes) {
   refuse_others();
+  if (bytes > log_.capacity_words() * kWordBytes) return false;  // nor could its words be counted
   const std::size_t words = payload_words(bytes);
   if (TornbitLog::log_words(words) > log_.free_words()) return false;
   payload_.assign(words, 0);

@@ -110,6 +110,12 @@ Result<DirectoryFiles::Opened*> DirectoryFiles::opened(std::uint64_t file) {
     if (errno == ENOENT)
       return Error{Code::kNotFound,
                    path + ": missing, but the region table names it; restore it from a backup"};
+    if (errno == ELOOP)
+      return Error{Code::kForeign, path + ": is a symbolic link; put the region file itself there"};
+    if (errno == EISDIR || errno == ENXIO)
+      return Error{Code::kForeign, path + ": not a regular file; restore it from a backup"};
+    if (errno == EMFILE || errno == ENFILE)
+      return io_error(path + ": one file is open per region, raise the limit (ulimit -n)");
     return io_error(path);
   }
   const auto refuse = [&](Code code, const std::string& what) {
@@ -118,7 +124,7 @@ Result<DirectoryFiles::Opened*> DirectoryFiles::opened(std::uint64_t file) {
   };
   struct stat status{};
   if (::fstat(fresh.fd, &status) != 0 || !S_ISREG(status.st_mode))
-    return refuse(Code::kForeign, "not a regular file");
+    return refuse(Code::kForeign, "not a regular file; restore it from a backup");
   const auto bytes = static_cast<std::uint64_t>(status.st_size);
   RegionTrailer trailer{};
   if (bytes < 2 * kPageBytes || !is_aligned(bytes, kPageBytes))
@@ -137,9 +143,16 @@ Result<DirectoryFiles::Opened*> DirectoryFiles::opened(std::uint64_t file) {
       trailer.bytes != bytes - kPageBytes)
     return refuse(Code::kCorrupt, "its last page (byte " + std::to_string(bytes - kPageBytes) +
                                       ") fails its check; restore it from a backup");
-  if (trailer.space != region_->superblock().uuid || trailer.file != file)
-    return refuse(Code::kForeign, "belongs to another address space than " + region_->path() +
-                                      "; put the right file there, or remove it to start over");
+  if (trailer.space != region_->superblock().uuid)
+    return refuse(
+        Code::kForeign,
+        "belongs to another address space than " + region_->path() +
+            (file == kStatics
+                 ? "; put the right file there, or remove it to start the static variables over"
+                 : "; put the right file there"));
+  if (trailer.file != file)
+    return refuse(Code::kForeign, "is what " + name(trailer.file) +
+                                      " should be; rename the files to what they are");
   fresh.bytes = trailer.bytes;
   return &opened_.emplace(file, fresh).first->second;
 }

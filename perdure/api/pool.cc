@@ -1,5 +1,7 @@
 #include "perdure/pool.h"
 
+#include <unistd.h>
+
 #include "perdure/domain/adr.h"
 #include "perdure/domain/dram.h"
 #include "perdure/domain/eadr.h"
@@ -11,8 +13,12 @@ namespace perdure {
 /// Sync's group of waiting threads, shared by all copies of the domain. Outlives the engine.
 struct Pool::Storage {
   SyncGroup<RegionDevice> group;
+  int owner_pid = ::getpid();
 };
-void Pool::StorageDelete::operator()(Storage* storage) const { delete storage; }
+void Pool::StorageDelete::operator()(Storage* storage) const {
+  // In a forked child it is left alone: its destructor would wait for threads that waited for the device at the fork.
+  if (storage->owner_pid == ::getpid()) delete storage;
+}
 
 namespace {
 

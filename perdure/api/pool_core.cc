@@ -115,12 +115,16 @@ PoolCore::~PoolCore() {
   }
 }
 
-PoolCore::Context& PoolCore::context() {
-  thread_local ThreadEntries mine;
+void PoolCore::refuse_after_fork() const {
   if (fork_generation_ != fork_count.load(std::memory_order_relaxed)) [[unlikely]]
     throw Exception(
         Code::kMisuse,
         region_->path() + ": opened before fork(); the child must open the pool itself");
+}
+
+PoolCore::Context& PoolCore::context() {
+  thread_local ThreadEntries mine;
+  refuse_after_fork();
   for (const ThreadEntries::Entry& entry : mine.entries) {
     if (entry.pool == id_) return *entry.context;
   }

@@ -37,6 +37,8 @@ class PoolCore {
   /// The calling thread's context; made on first use. Errors: throws Exception kMisuse after fork
   /// or with more threads than the pool has logs.
   Context& context();
+  /// Errors: throws Exception kMisuse in a forked child, which has the pool's memory neither mapped nor locked.
+  void refuse_after_fork() const;
   void begin(Context& context, bool read_only);
   /// Commits what the context's transaction did. Throws Conflict or Exception (see Engine::commit).
   void commit(Context& context);

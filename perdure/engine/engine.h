@@ -76,6 +76,7 @@ class Engine {
   // The persistence primitives themselves, for structures that bring their own protocol
   // (perdure::Log).
   virtual void store(Word* home, Word value) = 0;
+  virtual void merge(Word* home, Word value, Word mask) = 0;
   virtual void write_through(Word* home, const Word* words, std::size_t count, Site site) = 0;
   virtual void flush(const void* address, std::size_t bytes, Site site) = 0;
   virtual bool fence(Site site) = 0;
@@ -86,9 +87,7 @@ class EngineDomain {
  public:
   explicit EngineDomain(Engine& engine) : engine_(&engine) {}
   void store(Word* home, Word value) { engine_->store(home, value); }
-  void merge(Word* home, Word value, Word mask) {
-    engine_->store(home, (load_word(home) & ~mask) | (value & mask));
-  }
+  void merge(Word* home, Word value, Word mask) { engine_->merge(home, value, mask); }
   void write_through(Word* home, const Word* words, std::size_t count, Site site) {
     engine_->write_through(home, words, count, site);
   }

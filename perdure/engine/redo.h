@@ -107,6 +107,7 @@ class Redo final : public Engine {
   bool poisoned() const override { return poisoned_.load(std::memory_order_acquire); }
 
   void store(Word* home, Word value) override { domain_.store(home, value); }
+  void merge(Word* home, Word value, Word mask) override { domain_.merge(home, value, mask); }
   void write_through(Word* home, const Word* words, std::size_t count, Site site) override {
     domain_.write_through(home, words, count, site);
   }
@@ -319,12 +320,16 @@ class Redo final : public Engine {
   }
   void stop_consumer() {
     if (!consumer_.joinable()) return;
-    if (::getpid() != consumer_pid_) return consumer_.detach();  // forked: the thread is not there
+    if (::getpid() != consumer_pid_) {
+      // Forked: the thread is not there, but the condition knows it as a waiter, and its destructor would wait for it.
+      (void)wake_.release();
+      return consumer_.detach();
+    }
     {
       const std::lock_guard lock(wake_mutex_);
       stop_ = true;
     }
-    wake_.notify_one();
+    wake_->notify_one();
     consumer_.join();
   }
   void run_consumer() {
@@ -335,7 +340,7 @@ class Redo final : public Engine {
         asleep_.store(true, std::memory_order_seq_cst);
         // The time limit is for a commit that looked at `asleep_` just before: nobody waits for it, unless the log is
         // full, and then the waiting thread helps itself.
-        wake_.wait_for(lock, std::chrono::milliseconds(10));
+        wake_->wait_for(lock, std::chrono::milliseconds(10));
         asleep_.store(false, std::memory_order_relaxed);
         if (parts_.clock->now() == done) continue;
       }
@@ -353,7 +358,7 @@ class Redo final : public Engine {
     }
   }
   void wake_consumer() {
-    if (asleep_.load(std::memory_order_relaxed)) wake_.notify_one();
+    if (asleep_.load(std::memory_order_relaxed)) wake_->notify_one();
   }
 
   Truncation mode() const { return mode_.load(std::memory_order_relaxed); }
@@ -384,7 +389,7 @@ class Redo final : public Engine {
   std::thread consumer_;
   int consumer_pid_ = 0;
   std::mutex wake_mutex_;
-  std::condition_variable wake_;
+  std::unique_ptr<std::condition_variable> wake_ = std::make_unique<std::condition_variable>();
   std::atomic<bool> asleep_{false};
   bool stop_ = false;  // under wake_mutex_
 };
@@ -420,6 +425,7 @@ class Unlogged final : public Engine {
   }
   bool poisoned() const override { return false; }
   void store(Word* home, Word value) override { domain_.store(home, value); }
+  void merge(Word* home, Word value, Word mask) override { domain_.merge(home, value, mask); }
   void write_through(Word* home, const Word* words, std::size_t count, Site site) override {
     domain_.write_through(home, words, count, site);
   }

@@ -83,16 +83,24 @@ struct perdure_log {
   Log log;
 };
 
+namespace {
+
+/// Whether a pointer may be stored there by a transaction of its own.
+bool receives_addresses(const void* variable) {
+  return space().is_writable(space().fixed_address(variable), sizeof(void*));
+}
+
+}  // namespace
+
 // ---- heap ---------------------------------------------------------------------------------------
 
 void* perdure_pmalloc(std::size_t size, void* pointer) {
   compiled::Thread& thread = compiled::Thread::self();
   const bool on_own_stack = thread.active() && thread.on_own_stack(pointer);
-  if (!thread.active() && !space().contains(pointer)) {
+  if (!thread.active() && !receives_addresses(pointer)) {
     note(EINVAL,
-         "pmalloc: the variable that receives the address must be persistent itself; else a crash "
-         "would leak the "
-         "memory (inside a transaction it may be a local variable)");
+         "pmalloc: the variable that receives the address must be persistent itself and writable; "
+         "else a crash would leak the memory (inside a transaction it may be a local variable)");
     return nullptr;
   }
   if (thread.active() && thread.irrevocable())
@@ -114,24 +122,38 @@ int perdure_pfree(void* pointer) {
   const bool on_own_stack = thread.active() && thread.on_own_stack(pointer);
   if (thread.active() && thread.irrevocable())
     mnemosyne::stop("pfree in an irrevocable transaction, which cannot be durable");
-  return in_transaction<int>(-1, [&](Tx& tx) {
+  const bool is_volatile = !space().contains(pointer);
+  if (!is_volatile && !thread.active() && !receives_addresses(pointer)) {
+    note(EINVAL, "pfree: the pointer variable is not in memory that can be written to");
+    return -1;
+  }
+  void* const nothing = nullptr;
+  const int status = in_transaction<int>(-1, [&](Tx& tx) {
     void* object = nullptr;
-    void* const nothing = nullptr;
     if (on_own_stack) {
       std::memcpy(&object, pointer, sizeof(object));
     } else {
       tx.read_exact(&object, space().fixed_address(pointer), sizeof(object));
     }
     if (object == nullptr) return 0;
-    tx.free(object);
+    try {
+      tx.free(object);
+    } catch (const Exception& error) {
+      if (error.code() != Code::kMisuse) throw;
+      throw Exception(Code::kInvalid, error.error().message);
+    }
     if (on_own_stack) {
       thread.before_direct_store(pointer, sizeof(object));
       std::memcpy(pointer, &nothing, sizeof(nothing));
-    } else if (thread.active() || space().contains(pointer)) {
+    } else if (thread.active() || !is_volatile) {
       tx.write_exact(space().fixed_address(pointer), &nothing, sizeof(nothing));
     }
     return 0;
   });
+  // Not before the memory is given back: a failure leaves the variable alone.
+  if (status == 0 && is_volatile && !thread.active())
+    std::memcpy(pointer, &nothing, sizeof(nothing));
+  return status;
 }
 
 // ---- regions ------------------------------------------------------------------------------------

@@ -1,0 +1,394 @@
+// When home words become durable and logs are emptied is a choice of speed: whatever is chosen, and whenever it changes,
+// results and what survives are the same.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <csignal>
+#include <thread>
+#include <tuple>
+
+#include <gtest/gtest.h>
+
+#include "tests/small_space.h"
+
+namespace perdure {
+namespace {
+
+using testing::code_thrown_by;
+using testing::in_child;
+using testing::kSanitized;
+using testing::TempDir;
+
+constexpr std::array kAll = {Truncation::kAuto, Truncation::kEachCommit, Truncation::kNextCommit,
+                             Truncation::kWhenFull, Truncation::kBackground};
+
+struct Table {
+  std::array<std::uint64_t, 600> word;
+};
+
+/// A pool with logs so small that they fill all the time.
+PoolOptions tiny_logs(DomainKind domain, Truncation truncation) {
+  PoolOptions options;
+  options.domain = domain;
+  options.truncation = truncation;
+  options.capacity_bytes = std::uint64_t{16} << 20;
+  options.segment_bytes = std::uint64_t{128} << 10;
+  options.ring_bytes = 4096;
+  options.log_slots = 8;
+  options.root_entries = 4;
+  options.lock_bits = 10;
+  return options;
+}
+
+class TruncationTest : public ::testing::TestWithParam<std::tuple<Truncation, DomainKind>> {
+ protected:
+  Truncation mode() const { return std::get<0>(GetParam()); }
+  DomainKind domain() const { return std::get<1>(GetParam()); }
+  bool on_memory() const { return domain() != DomainKind::kSync; }
+  PoolOptions options() const { return tiny_logs(domain(), mode()); }
+  Pool open() const { return Pool::open_or_create(path_, options()).value(); }
+  /// Fewer where each one waits for a device.
+  int times(int on_memory_times) const {
+    return std::max(1, on_memory_times / (on_memory() ? 1 : 20) / (kSanitized ? 10 : 1));
+  }
+  /// Records that a start right now would replay: those of a copy of the file as it is.
+  std::uint64_t records_in_logs() const {
+    std::filesystem::copy_file(path_, path_ + ".copy",
+                               std::filesystem::copy_options::overwrite_existing);
+    return Pool::inspect(path_ + ".copy").value().recovery().records_replayed;
+  }
+
+  TempDir dir_;
+  std::string path_ = dir_ / "pool";
+};
+INSTANTIATE_TEST_SUITE_P(Modes, TruncationTest,
+                         ::testing::Combine(::testing::ValuesIn(kAll),
+                                            ::testing::Values(DomainKind::kDram, DomainKind::kAdr,
+                                                              DomainKind::kSync)),
+                         [](const auto& of) {
+                           std::string name(truncation_name(std::get<0>(of.param)));
+                           std::erase(name, '-');
+                           return name + "_" + std::string(domain_name(std::get<1>(of.param)));
+                         });
+
+// ---- results ------------------------------------------------------------------------------------
+
+/// Small, large and spilled transactions, allocation and free, failures: a sum over all that is there afterwards.
+std::uint64_t work(Pool& pool, int rounds) {
+  auto* table = pool.root<Table>("table");
+  auto* list = pool.root<std::uint64_t>("list");
+  for (int i = 0; i < rounds; ++i) {
+    const std::size_t count = i % 50 == 49 ? 600 : 1 + static_cast<std::size_t>(i * 7 % 40);
+    pool.atomically([&](Tx& tx) {
+      for (std::size_t k = 0; k < count; ++k) {
+        std::uint64_t& word = table->word[(static_cast<std::size_t>(i) * 31 + k) % 600];
+        tx.store(word, tx.load(word) * 3 + k + 1);
+      }
+      auto* node = static_cast<std::uint64_t*>(tx.allocate(16u << (i % 8)));
+      tx.store(*node, tx.load(*list));
+      tx.store(*list, tx.link_to(node).offset);
+    });
+    if (i % 3 == 0) {
+      pool.atomically([&](Tx& tx) {
+        auto* node = tx.at(link<std::uint64_t>{tx.load(*list)});
+        tx.store(*list, tx.load(*node));
+        tx.free(node);
+      });
+    }
+    if (i % 11 == 0) {
+      EXPECT_EQ(code_thrown_by([&] {
+                  pool.atomically([&](Tx& tx) {
+                    tx.store(table->word[0], 0);
+                    throw Exception(Code::kInvalid, "the user's");
+                  });
+                }),
+                "invalid");
+    }
+  }
+  std::uint64_t sum = pool.core().heap().usage().objects;
+  for (const std::uint64_t word : table->word) sum = sum * 31 + word;
+  return sum;
+}
+
+TEST_P(TruncationTest, ResultsAreThoseOfEveryOtherChoice) {
+  const int rounds = times(1000);
+  std::uint64_t expected = 0;
+  {
+    Pool pool =
+        Pool::create(dir_ / "plain", tiny_logs(DomainKind::kDram, Truncation::kAuto)).value();
+    expected = work(pool, rounds);
+  }
+  {
+    Pool pool = open();
+    EXPECT_EQ(pool.core().engine().truncation(), mode() != Truncation::kAuto ? mode()
+                                                 : on_memory() ? Truncation::kNextCommit
+                                                               : Truncation::kWhenFull);
+    EXPECT_EQ(work(pool, rounds), expected);
+  }
+  Pool pool = open();
+  EXPECT_EQ(pool.recovery().records_replayed, 0u) << "a closed pool has nothing to replay";
+  EXPECT_EQ(work(pool, 0), expected);
+}
+
+TEST_P(TruncationTest, ALongTransactionIsInNobodysWay) {
+  const int rounds = times(400);
+  {
+    Pool pool = open();
+    auto* table = pool.root<Table>("table");
+    int attempts = 0;
+    pool.atomically([&](Tx& tx) {
+      ++attempts;
+      tx.store(table->word[599], 1);
+      for (std::size_t k = 0; k < 300; ++k) tx.store(table->word[k], k);
+      std::thread([&] {  // fills its log many times meanwhile
+        for (int i = 0; i < rounds; ++i)
+          pool.atomically([&](Tx& other) {
+            for (std::size_t k = 400; k < 440; ++k)
+              other.store(table->word[k], other.load(table->word[k]) + 1);
+          });
+        pool.checkpoint();
+        pool.set_truncation(mode());
+      })
+          .join();
+    });
+    EXPECT_LE(attempts, 2) << "at most one ownership record is shared by chance";
+  }
+  Pool pool = open();
+  const auto* table = pool.find_root<Table>("table");
+  EXPECT_EQ(table->word[599], 1u);
+  for (std::size_t k = 0; k < 300; ++k) EXPECT_EQ(table->word[k], k);
+  EXPECT_EQ(table->word[439] % static_cast<std::uint64_t>(rounds), 0u);
+}
+
+TEST_P(TruncationTest, OfWhatIsAcknowledgedTheLogsHoldWhatTheModeSays) {
+  Pool pool = open();
+  auto* table = pool.root<Table>("table");
+  pool.checkpoint();
+  EXPECT_EQ(records_in_logs(), 0u);
+  for (std::uint64_t i = 1; i <= 5; ++i) {
+    pool.atomically([&](Tx& tx) { tx.store(table->word[i], i); });
+    if (mode() == Truncation::kEachCommit) {
+      EXPECT_EQ(records_in_logs(), 0u) << "dropped by the commit itself";
+    } else if (mode() != Truncation::kBackground) {
+      EXPECT_EQ(records_in_logs(), i) << "kept until the log is full";
+    }
+  }
+  if (mode() == Truncation::kBackground) {
+    // Nobody commits any more, and the logs empty all the same.
+    std::uint64_t left = records_in_logs();
+    for (int waits = 0; left > 0 && waits < 500; ++waits) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      left = records_in_logs();
+    }
+    EXPECT_EQ(left, 0u);
+  }
+  pool.set_truncation(mode() == Truncation::kWhenFull ? Truncation::kNextCommit
+                                                      : Truncation::kWhenFull);
+  EXPECT_EQ(records_in_logs(), 0u) << "a change empties the logs first";
+}
+
+// ---- threads ------------------------------------------------------------------------------------
+
+TEST_P(TruncationTest, ClosingWhileTheLogsAreFullOfFreshCommitsLosesNone) {
+  std::uint64_t expected = 0;
+  for (int opening = 0; opening < 6; ++opening) {
+    Pool pool = open();
+    auto* table = pool.root<Table>("table");
+    EXPECT_EQ(pool.recovery().records_replayed, 0u);
+    EXPECT_EQ(table->word[0], expected);
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 3; ++t) {
+      threads.emplace_back([&] {
+        for (int i = 0; i < times(200); ++i)
+          pool.atomically([&](Tx& tx) { tx.store(table->word[0], tx.load(table->word[0]) + 1); });
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    expected += 3 * static_cast<std::uint64_t>(times(200));
+  }
+}
+
+class SwitchingTest : public ::testing::TestWithParam<DomainKind> {};
+INSTANTIATE_TEST_SUITE_P(Domains, SwitchingTest,
+                         ::testing::Values(DomainKind::kDram, DomainKind::kAdr, DomainKind::kSync),
+                         [](const auto& of) { return std::string(domain_name(of.param)); });
+
+TEST_P(SwitchingTest, TheChoiceMayChangeWhileFourThreadsCommit) {
+  TempDir dir;
+  const PoolOptions options = tiny_logs(GetParam(), Truncation::kAuto);
+  std::array<std::uint64_t, 4> done{};
+  std::uint64_t objects = 0;
+  {
+    Pool pool = Pool::create(dir / "pool", options).value();
+    auto* table = pool.root<Table>("table");
+    objects = pool.core().heap().usage().objects;
+    std::atomic<bool> stop{false};
+    std::vector<std::thread> threads;
+    for (std::size_t t = 0; t < 4; ++t) {
+      threads.emplace_back([&, t] {
+        while (!stop) {
+          pool.atomically([&](Tx& tx) {
+            tx.store(table->word[t], tx.load(table->word[t]) + 1);
+            tx.store(table->word[100], tx.load(table->word[100]) + 1);
+            if (done[t] % 16 == 0) {  // spilled
+              for (std::size_t k = 200; k < 600; ++k) tx.store(table->word[k], done[t]);
+            }
+            tx.free(tx.allocate(16u << (done[t] % 10)));
+          });
+          ++done[t];
+        }
+      });
+    }
+    const int switches = GetParam() == DomainKind::kSync ? 25 : kSanitized ? 100 : 400;
+    for (int i = 0; i < switches; ++i) {
+      pool.set_truncation(kAll[static_cast<std::size_t>(i * 3) % kAll.size()]);
+      if (i % 4 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    stop = true;
+    for (std::thread& thread : threads) thread.join();
+  }
+  Pool pool = Pool::open(dir / "pool", options).value();
+  const auto* table = pool.find_root<Table>("table");
+  std::uint64_t sum = 0;
+  for (std::size_t t = 0; t < 4; ++t) {
+    EXPECT_EQ(table->word[t], done[t]);
+    EXPECT_GT(done[t], 0u);
+    sum += done[t];
+  }
+  EXPECT_EQ(table->word[100], sum);
+  for (std::size_t k = 201; k < 600; ++k) EXPECT_EQ(table->word[k], table->word[200]);
+  EXPECT_EQ(pool.core().heap().usage().objects, objects);
+}
+
+TEST(Truncation, TwoThreadsMayChooseAtTheSameTime) {
+  TempDir dir;
+  Pool pool =
+      Pool::create(dir / "pool", tiny_logs(DomainKind::kDram, Truncation::kBackground)).value();
+  auto* table = pool.root<Table>("table");
+  std::vector<std::thread> threads;
+  for (std::size_t t = 0; t < 2; ++t) {
+    threads.emplace_back([&, t] {
+      for (std::size_t i = 0; i < 100; ++i) {
+        pool.set_truncation(kAll[(i + t) % kAll.size()]);
+        pool.atomically([&](Tx& tx) { tx.store(table->word[t], i); });
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(table->word[0] + table->word[1], 198u);
+}
+
+TEST(Truncation, IsRefusedWhereThereAreNoLogs) {
+  TempDir dir;
+  PoolOptions options = tiny_logs(DomainKind::kDram, Truncation::kBackground);
+  options.engine = EngineKind::kNonatomic;
+  EXPECT_EQ(Pool::create(dir / "pool", options).error().code, Code::kInvalid);
+  options.truncation = Truncation::kAuto;
+  Pool pool = Pool::open_or_create(dir / "pool", options).value();
+  EXPECT_EQ(code_thrown_by([&] { pool.set_truncation(Truncation::kWhenFull); }), "misuse");
+}
+
+// ---- death and fork -----------------------------------------------------------------------------
+
+#if !defined(__SANITIZE_THREAD__)  // which does not follow into a child that makes threads or maps
+
+TEST_P(TruncationTest, WhatWasAcknowledgedBeforeAKillIsThere) {
+  std::array<std::uint64_t, 3> acknowledged{};
+  for (int round = 0; round < 4; ++round) {
+    std::array<int, 2> pipe{};
+    ASSERT_EQ(::pipe(pipe.data()), 0);
+    const pid_t child = ::fork();
+    if (child == 0) {
+      Pool pool = open();
+      auto* table = pool.root<Table>("table");
+      std::vector<std::thread> threads;
+      for (std::uint64_t t = 0; t < 3; ++t) {
+        threads.emplace_back([&, t] {
+          for (;;) {
+            const std::uint64_t value = pool.atomically([&](Tx& tx) {
+              const std::uint64_t next = tx.load(table->word[t]) + 1;
+              tx.store(table->word[t], next);
+              for (std::size_t k = 0; k < next % 50; ++k)
+                tx.store(table->word[100 + 100 * t + k], next);
+              tx.store(table->word[99], tx.load(table->word[99]) + 1);
+              return next;
+            });
+            const std::array<std::uint64_t, 2> word = {t, value};
+            (void)!::write(pipe[1], word.data(), sizeof(word));
+          }
+        });
+      }
+      threads[0].join();
+    }
+    ::close(pipe[1]);
+    std::array<std::uint64_t, 2> word{};
+    for (int i = 0; i < times(2000 + 500 * round); ++i) {
+      ASSERT_EQ(::read(pipe[0], word.data(), sizeof(word)), ssize_t{sizeof(word)});
+      acknowledged[word[0]] = word[1];
+    }
+    ::kill(child, SIGKILL);
+    ::waitpid(child, nullptr, 0);
+    while (::read(pipe[0], word.data(), sizeof(word)) == ssize_t{sizeof(word)})
+      acknowledged[word[0]] = word[1];
+    ::close(pipe[0]);
+    Pool pool = open();
+    const auto* table = pool.find_root<Table>("table");
+    ASSERT_NE(table, nullptr);
+    std::uint64_t sum = 0;
+    for (std::uint64_t t = 0; t < 3; ++t) {
+      EXPECT_GE(table->word[t], acknowledged[t]);
+      EXPECT_LE(table->word[t], acknowledged[t] + 1) << "one may be under way";
+      acknowledged[t] = table->word[t];
+      sum += table->word[t];
+      for (std::size_t k = 0; k < table->word[t] % 50; ++k)
+        EXPECT_EQ(table->word[100 + 100 * t + k], table->word[t]);
+    }
+    EXPECT_EQ(table->word[99], sum) << "all or nothing";
+  }
+}
+
+TEST_P(TruncationTest, AForkedChildNeitherHangsNorHarms) {
+  Pool pool = open();
+  auto* table = pool.root<Table>("table");
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> threads;
+  std::array<std::uint64_t, 3> done{};
+  for (std::size_t t = 0; t < 3; ++t) {
+    threads.emplace_back([&, t] {
+      while (!stop) {
+        pool.atomically([&](Tx& tx) { tx.store(table->word[t], tx.load(table->word[t]) + 1); });
+        ++done[t];
+      }
+    });
+  }
+  for (int i = 0; i < 5; ++i) {
+    ::usleep(static_cast<unsigned>(500 * i));
+    EXPECT_EQ(in_child([&] {
+                ::alarm(20);
+                const auto refused = [&](auto use) { return code_thrown_by(use) == "misuse"; };
+                if (!refused([&] { pool.atomically([](Tx& tx) { tx.allocate(16); }); })) return 1;
+                if (!refused([&] { pool.checkpoint(); })) return 2;
+                if (!refused([&] { pool.set_truncation(Truncation::kBackground); })) return 3;
+                // Closes what was inherited, with all that other threads may have held at the fork.
+                pool = Pool::create(dir_ / ("child" + std::to_string(i)), options()).value();
+                auto* mine = pool.root<Table>("table");
+                pool.atomically([&](Tx& tx) { tx.store(mine->word[0], 7); });
+                pool.checkpoint();
+                return mine->word[0] == 7 ? 0 : 4;
+              }),
+              0);
+  }
+  stop = true;
+  for (std::thread& thread : threads) thread.join();
+  pool = Pool::create(dir_ / "elsewhere", options()).value();
+  Pool again = open();
+  EXPECT_EQ(again.recovery().records_replayed, 0u);
+  for (std::size_t t = 0; t < 3; ++t) EXPECT_EQ(again.find_root<Table>("table")->word[t], done[t]);
+}
+
+#endif
+
+}  // namespace
+}  // namespace perdure
