@@ -459,8 +459,7 @@ Result<void> AddressSpace::settle_regions() {
 /// Gives the program the access to a region that it asked for, once recovery needs no other.
 void AddressSpace::protect_entry(const RegionEntry& entry) {
   files_->protect(entry.begin, entry.bytes, entry.protection);
-  if ((entry.protection & PROT_WRITE) == 0)
-    region_->detach(entry.begin, entry.begin + entry.bytes);
+  if ((entry.protection & PROT_WRITE) == 0) region_->detach(entry.begin, entry.begin + entry.bytes);
 }
 
 /// Destroys what is no longer live: mappings, files that no live entry needs, and then the entries.
