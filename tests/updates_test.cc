@@ -1,0 +1,294 @@
+// The examples of the four ways to update persistent memory, examples/mnemosyne/*.c, under the crash explorer: the very
+// functions that the programs call, on an address space whose every crash image is recovered. Then each flush, fence,
+// write-through and log_flush that they call is left out, and the explorer must object.
+#include <cstring>
+#include <iostream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "perdure/append_log.h"
+#include "perdure/mnemosyne.h"
+#include "perdure/mnemosyne/program.h"
+#include "sim/crash/explorer.h"
+#include "tests/private_space.h"
+
+// ---- from the examples, which are compiled with main and the primitives renamed -----------------
+
+extern "C" {
+void count_up(long* count);
+
+int append_entry(perdure_log* journal, long number);
+struct entry {
+  long number;
+  char text[96];
+};
+
+struct settings {
+  long version;
+  char theme[160];
+};
+struct document {
+  settings* copies[2];
+  long valid;
+};
+int replace(document* document, long version);
+
+struct node {
+  node *next, *previous;
+  long value;
+};
+struct list {
+  node *first, *last;
+};
+int add(list* list, long value);
+void drop(list* list, long value);
+}
+
+namespace {
+
+/// The calls of one step that order something or make it durable, and the one to leave out.
+struct Calls {
+  int made = 0;
+  int left_out = -1;
+  bool next() { return made++ != left_out; }
+};
+Calls calls;
+
+}  // namespace
+
+extern "C" {
+void update_flush(const void* address) {
+  if (calls.next()) perdure_flush(address);
+}
+void update_fence() {
+  if (calls.next()) perdure_fence();
+}
+void update_wtstore(void* to, const void* from, std::size_t size) {
+  if (calls.next()) return perdure_wtstore(to, from, size);
+  perdure_store(to, from, size);  // as if it had been a store that is never flushed
+}
+int update_log_flush(perdure_log* log) { return calls.next() ? perdure_log_flush(log) : 0; }
+}
+
+namespace perdure::crash {
+namespace {
+
+/// A session's address space is the one of the C functions, for the time of a call.
+class Bound {
+ public:
+  explicit Bound(AddressSpace& space) { mnemosyne::bind(&space); }
+  ~Bound() { mnemosyne::bind(nullptr); }
+  Bound(const Bound&) = delete;
+  Bound& operator=(const Bound&) = delete;
+};
+
+template <class T>
+T& variables_of(AddressSpace& space) {
+  return *reinterpret_cast<T*>(space.fixed_address(space.statics_begin()));
+}
+
+void require(bool done) {
+  if (!done) throw Exception(Code::kNoSpace, std::string("the update failed: ") + perdure_error());
+}
+
+/// An update of pstatic variables of type T, zeros at first.
+template <class T>
+SpaceScenario update(
+    const char* name, std::function<void(T&, std::uint64_t)> step,
+    std::function<std::optional<std::string>(AddressSpace&, const T&, long)> check) {
+  SpaceScenario s;
+  s.name = name;
+  s.claim = "an update is there or not";
+  s.statics.resize((sizeof(T) + kWordBytes - 1) / kWordBytes);
+  s.region_pages = 2;
+  s.steps = 4;
+  s.step = [=](AddressSpace& space, std::uint64_t number) {
+    const Bound bound(space);
+    calls.made = 0;
+    step(variables_of<T>(space), number);
+  };
+  s.check = [=](AddressSpace& space, std::uint64_t number) {
+    return check(space, variables_of<T>(space), static_cast<long>(number));
+  };
+  return s;
+}
+
+/// Nothing if the heap holds exactly the roots and `owned`.
+std::optional<std::string> audit(AddressSpace& space, std::vector<const void*> owned) {
+  Pool& pool = space.pool();
+  const std::byte* const base = pool.core().world().base;
+  pool.read_only([&](Tx& tx) {
+    for (const RootEntry& root : pool.core().roots(tx)) owned.push_back(base + root.object);
+  });
+  std::vector<const void*> live;
+  pool.core().heap().for_each_object(
+      [&](Offset object, std::uint64_t) { live.push_back(base + object); });
+  std::sort(owned.begin(), owned.end());
+  std::sort(live.begin(), live.end());
+  if (live == owned) return std::nullopt;
+  return std::to_string(live.size()) + " objects in the heap, " + std::to_string(owned.size()) +
+         " of them known";
+}
+
+Report must_survive(const SpaceScenario& scenario) {
+  const Report report = explore(scenario);
+  for (const Violation& violation : report.violations)
+    ADD_FAILURE() << scenario.name << ": " << violation.what << "\n" << violation.replay;
+  EXPECT_GT(report.images, 20u);
+  EXPECT_GT(report.nested_images, 20u);
+  return report;
+}
+
+void each_call_is_needed(const SpaceScenario& scenario, int expected_calls) {
+  EXPECT_EQ(calls.made, expected_calls) << "of the last step";
+  for (int call = 0; call < expected_calls; ++call) {
+    calls.left_out = call;
+    for (const Model model : {Model::kMemory, Model::kFile}) {
+      const Report report = explore(subject_of(scenario), model, {});
+      EXPECT_FALSE(report.violations.empty()) << scenario.name << " survives without its call "
+                                              << call << " (" << model_name(model) << ")";
+    }
+  }
+  calls.left_out = -1;
+}
+
+TEST(Updates, ASingleVariable) {
+  const SpaceScenario scenario = update<long>(
+      "single-variable", [](long& count, std::uint64_t) { count_up(&count); },
+      [](AddressSpace&, const long& count, long step) -> std::optional<std::string> {
+        if (count == step) return std::nullopt;
+        return "the count is " + std::to_string(count);
+      });
+  must_survive(scenario);
+  each_call_is_needed(scenario, 2);
+}
+
+std::optional<std::string> wrong_entry(std::span<const std::byte> record, long number) {
+  entry found{};
+  if (record.size() != sizeof(found)) return "an entry is torn";
+  std::memcpy(&found, record.data(), sizeof(found));
+  if (found.number == number && found.text == "entry " + std::to_string(number))
+    return std::nullopt;
+  return "entry " + std::to_string(number) + " is another";
+}
+
+TEST(Updates, AnAppend) {
+  const SpaceScenario scenario = update<long>(
+      "append",
+      [](long&, std::uint64_t step) {
+        perdure_log* const journal = perdure_log_create("journal", 4096, 0, nullptr, nullptr);
+        require(journal != nullptr);
+        require(append_entry(journal, static_cast<long>(step)) == 0);
+        perdure_log_close(journal);
+      },
+      [](AddressSpace& space, const long&, long step) -> std::optional<std::string> {
+        // Not made before the first step.
+        const auto roots =
+            space.pool().read_only([&](Tx& tx) { return space.pool().core().roots(tx).size(); });
+        long entries = 0;
+        std::optional<std::string> wrong;
+        if (roots > 1) {
+          Log::open_or_create(space.pool(), "journal", 4096)
+              .value()
+              .for_each([&](std::span<const std::byte> record) {
+                if (auto complaint = wrong_entry(record, ++entries)) wrong = complaint;
+              });
+        }
+        if (!wrong && entries != step) wrong = std::to_string(entries) + " entries";
+        return wrong;
+      });
+  must_survive(scenario);
+  each_call_is_needed(scenario, 1);
+}
+
+TEST(Updates, AShadow) {
+  const SpaceScenario scenario = update<document>(
+      "shadow",
+      [](document& it, std::uint64_t step) { require(replace(&it, static_cast<long>(step)) == 0); },
+      [](AddressSpace& space, const document& it, long step) -> std::optional<std::string> {
+        if (it.valid != 0 && it.valid != 1) return "the reference leads nowhere";
+        std::vector<const void*> owned;
+        for (const settings* copy : it.copies) {
+          if (copy == nullptr) continue;
+          if (!space.contains(copy)) return "a copy is not in the heap";
+          owned.push_back(copy);
+        }
+        if (auto wrong = audit(space, owned)) return wrong;
+        const settings* const valid = it.copies[it.valid];
+        if (valid == nullptr) return step == 0 ? std::nullopt : std::optional("there is no copy");
+        if (valid->version == step && valid->theme == "theme of run " + std::to_string(step))
+          return std::nullopt;
+        return "version " + std::to_string(valid->version) + " with '" +
+               std::string(valid->theme, ::strnlen(valid->theme, sizeof(valid->theme))) + "'";
+      });
+  must_survive(scenario);
+  each_call_is_needed(scenario, 4);
+}
+
+// ---- in place: compiled transactions --------------------------------------------------------------
+
+/// After each three steps there is one value more: the first two add, the third drops the older of them.
+std::vector<long> values_after(long steps) {
+  std::vector<long> values;
+  for (long step = 1; step <= steps; ++step) {
+    if (step % 3 != 0) {
+      values.push_back(step);
+    } else {
+      std::erase(values, step - 2);
+    }
+  }
+  return values;
+}
+
+std::optional<std::string> check_list(AddressSpace& space, const list& it, long step) {
+  std::vector<const void*> owned;
+  std::vector<long> found;
+  const node* before = nullptr;
+  for (const node* at = it.first; at != nullptr; before = at, at = at->next) {
+    if (!space.contains(at) || owned.size() > 100) return "a link leads elsewhere";
+    if (at->previous != before) return "a node's two neighbours disagree";
+    owned.push_back(at);
+    found.push_back(at->value);
+  }
+  if (it.last != before) return "the end is another than the last";
+  if (found != values_after(step))
+    return "the list is " + ::testing::PrintToString(found) + " after step " + std::to_string(step);
+  return audit(space, owned);
+}
+
+SpaceScenario in_place() {
+  SpaceScenario s = update<list>(
+      "in-place",
+      [](list& it, std::uint64_t number) {
+        const long step = static_cast<long>(number);
+        if (step % 3 == 0) return drop(&it, step - 2);
+        require(add(&it, step) == 0);
+      },
+      check_list);
+  s.steps = 7;
+  return s;
+}
+
+TEST(Updates, InPlace) {
+  must_survive(in_place());
+  EXPECT_EQ(calls.made, 0) << "a transaction needs none of the primitives";
+}
+
+TEST(Updates, InPlaceNeedsWhatTheEngineFlushesAndFences) {
+  const Report report = explore(in_place());
+  for (const SiteInfo& info : kSites) {
+    if (report.executions[static_cast<std::size_t>(info.site)] == 0) continue;
+    for (const Model model : {Model::kMemory, Model::kFile}) {
+      Options options;
+      options.omission.active = true;
+      options.omission.site = info.site;
+      const Report without = explore(subject_of(in_place()), model, options);
+      std::cout << info.name << " " << model_name(model) << " "
+                << (without.violations.empty() ? "-" : without.violations[0].what) << std::endl;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace perdure::crash
