@@ -174,21 +174,26 @@ std::optional<std::string> wrong_entry(std::span<const std::byte> record, long n
 }
 
 TEST(Updates, AnAppend) {
+  // Opening the log makes durable what is found there. The session that has just appended is not asked, or it would do so
+  // in place of a log_flush that was left out.
+  std::uint64_t just_appended = 0;
   const SpaceScenario scenario = update<long>(
       "append",
-      [](long&, std::uint64_t step) {
+      [&](long&, std::uint64_t step) {
         perdure_log* const journal = perdure_log_create("journal", 4096, 0, nullptr, nullptr);
         require(journal != nullptr);
         require(append_entry(journal, static_cast<long>(step)) == 0);
         perdure_log_close(journal);
+        just_appended = step;
       },
-      [](AddressSpace& space, const long&, long step) -> std::optional<std::string> {
-        // Not made before the first step.
+      [&](AddressSpace& space, const long&, long step) -> std::optional<std::string> {
+        if (std::exchange(just_appended, 0) == static_cast<std::uint64_t>(step) && step > 0)
+          return std::nullopt;
         const auto roots =
             space.pool().read_only([&](Tx& tx) { return space.pool().core().roots(tx).size(); });
         long entries = 0;
         std::optional<std::string> wrong;
-        if (roots > 1) {
+        if (roots > 1) {  // the region table, and a journal from the first step on
           Log::open_or_create(space.pool(), "journal", 4096)
               .value()
               .for_each([&](std::span<const std::byte> record) {
