@@ -1,12 +1,14 @@
 // The examples of the four ways to update persistent memory, examples/mnemosyne/*.c, under the crash explorer: the very
 // functions that the programs call, on an address space whose every crash image is recovered. Then each flush, fence,
 // write-through and log_flush that they call is left out, and the explorer must object.
+#include <algorithm>
 #include <cstring>
-#include <iostream>
+#include <utility>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#define PERDURE_NO_SHORT_NAMES
 #include "perdure/append_log.h"
 #include "perdure/mnemosyne.h"
 #include "perdure/mnemosyne/program.h"
@@ -16,6 +18,7 @@
 // ---- from the examples, which are compiled with main and the primitives renamed -----------------
 
 extern "C" {
+void rely_on_count(long* count);
 void count_up(long* count);
 
 int append_entry(perdure_log* journal, long number);
@@ -32,7 +35,8 @@ struct document {
   settings* copies[2];
   long valid;
 };
-int replace(document* document, long version);
+void rely_on_reference(document* document);
+int change_to(document* document, long version);
 
 struct node {
   node *next, *previous;
@@ -47,11 +51,19 @@ void drop(list* list, long value);
 
 namespace {
 
-/// The calls of one step that order something or make it durable, and the one to leave out.
+/// The calls that order something or make it durable: those of the program's start, or those of a step. One of them can be
+/// left out each time.
 struct Calls {
+  bool at_start = false;
   int made = 0;
+  bool leave_out_at_start = false;
   int left_out = -1;
-  bool next() { return made++ != left_out; }
+
+  void begin(bool start) {
+    at_start = start;
+    made = 0;
+  }
+  bool next() { return made++ != left_out || at_start != leave_out_at_start; }
 };
 Calls calls;
 
@@ -83,9 +95,12 @@ class Bound {
   Bound& operator=(const Bound&) = delete;
 };
 
+/// Where a variable stands in the static region: so that a struct begins in one sector and goes on in the next.
+constexpr std::size_t kPlace = kSectorBytes - 2 * kWordBytes;
+
 template <class T>
 T& variables_of(AddressSpace& space) {
-  return *reinterpret_cast<T*>(space.fixed_address(space.statics_begin()));
+  return *reinterpret_cast<T*>(space.fixed_address(space.statics_begin() + kPlace));
 }
 
 void require(bool done) {
@@ -100,12 +115,12 @@ SpaceScenario update(
   SpaceScenario s;
   s.name = name;
   s.claim = "an update is there or not";
-  s.statics.resize((sizeof(T) + kWordBytes - 1) / kWordBytes);
+  s.statics.resize((kPlace + sizeof(T)) / kWordBytes);
   s.region_pages = 2;
   s.steps = 4;
   s.step = [=](AddressSpace& space, std::uint64_t number) {
     const Bound bound(space);
-    calls.made = 0;
+    calls.begin(false);
     step(variables_of<T>(space), number);
   };
   s.check = [=](AddressSpace& space, std::uint64_t number) {
@@ -140,28 +155,45 @@ Report must_survive(const SpaceScenario& scenario) {
   return report;
 }
 
-void each_call_is_needed(const SpaceScenario& scenario, int expected_calls) {
-  EXPECT_EQ(calls.made, expected_calls) << "of the last step";
-  for (int call = 0; call < expected_calls; ++call) {
-    calls.left_out = call;
-    for (const Model model : {Model::kMemory, Model::kFile}) {
-      const Report report = explore(subject_of(scenario), model, {});
-      EXPECT_FALSE(report.violations.empty()) << scenario.name << " survives without its call "
-                                              << call << " (" << model_name(model) << ")";
-    }
-  }
+/// What the program does at its start, on variables of type T.
+template <class T>
+void begin_with(SpaceScenario& scenario, std::function<void(T&)> start) {
+  scenario.start = [=](AddressSpace& space) {
+    const Bound bound(space);
+    calls.begin(true);
+    start(variables_of<T>(space));
+  };
+}
+
+void must_need(const SpaceScenario& scenario, Model model, bool at_start, int call) {
+  calls.leave_out_at_start = at_start;
+  calls.left_out = call;
+  EXPECT_FALSE(explore(subject_of(scenario), model, {}).violations.empty())
+      << scenario.name << " survives without its call " << call
+      << (at_start ? " at the start (" : " (") << model_name(model) << ")";
   calls.left_out = -1;
 }
 
+void each_call_is_needed(const SpaceScenario& scenario, int calls_of_start, int calls_of_step) {
+  EXPECT_EQ(calls.made, calls_of_step) << "of the last step";
+  for (int call = 0; call < calls_of_step; ++call) {
+    must_need(scenario, Model::kMemory, false, call);
+    must_need(scenario, Model::kFile, false, call);
+  }
+  // On a file, what a killed process has written arrives with the sync of the recovery.
+  for (int call = 0; call < calls_of_start; ++call) must_need(scenario, Model::kMemory, true, call);
+}
+
 TEST(Updates, ASingleVariable) {
-  const SpaceScenario scenario = update<long>(
+  SpaceScenario scenario = update<long>(
       "single-variable", [](long& count, std::uint64_t) { count_up(&count); },
       [](AddressSpace&, const long& count, long step) -> std::optional<std::string> {
         if (count == step) return std::nullopt;
         return "the count is " + std::to_string(count);
       });
+  begin_with<long>(scenario, [](long& count) { rely_on_count(&count); });
   must_survive(scenario);
-  each_call_is_needed(scenario, 2);
+  each_call_is_needed(scenario, 2, 2);
 }
 
 std::optional<std::string> wrong_entry(std::span<const std::byte> record, long number) {
@@ -204,13 +236,15 @@ TEST(Updates, AnAppend) {
         return wrong;
       });
   must_survive(scenario);
-  each_call_is_needed(scenario, 1);
+  each_call_is_needed(scenario, 0, 1);
 }
 
 TEST(Updates, AShadow) {
-  const SpaceScenario scenario = update<document>(
+  SpaceScenario scenario = update<document>(
       "shadow",
-      [](document& it, std::uint64_t step) { require(replace(&it, static_cast<long>(step)) == 0); },
+      [](document& it, std::uint64_t step) {
+        require(change_to(&it, static_cast<long>(step)) == 0);
+      },
       [](AddressSpace& space, const document& it, long step) -> std::optional<std::string> {
         if (it.valid != 0 && it.valid != 1) return "the reference leads nowhere";
         std::vector<const void*> owned;
@@ -227,8 +261,9 @@ TEST(Updates, AShadow) {
         return "version " + std::to_string(valid->version) + " with '" +
                std::string(valid->theme, ::strnlen(valid->theme, sizeof(valid->theme))) + "'";
       });
+  begin_with<document>(scenario, [](document& it) { rely_on_reference(&it); });
   must_survive(scenario);
-  each_call_is_needed(scenario, 4);
+  each_call_is_needed(scenario, 2, 4);
 }
 
 // ---- in place: compiled transactions --------------------------------------------------------------
@@ -280,17 +315,33 @@ TEST(Updates, InPlace) {
   EXPECT_EQ(calls.made, 0) << "a transaction needs none of the primitives";
 }
 
+/// What the engine flushes and fences for these few transactions. Other sites have nothing to do here (spilled records), or
+/// another covers them in so short a run; the explorer's suite has scenarios for all.
+struct Duty {
+  Model model;
+  std::vector<Site> sites;
+};
+const Duty kDuties[] = {
+    {Model::kMemory,
+     {Site::kLogRecord, Site::kLogCommit, Site::kHome, Site::kTruncateHome, Site::kRetire,
+      Site::kRetireFence, Site::kAdoptFence, Site::kReplayHome, Site::kReplayFence,
+      Site::kEraseRing, Site::kAdopt}},
+    {Model::kFile,
+     {Site::kLogRecord, Site::kLogCommit, Site::kHomeBulk, Site::kTruncateHome, Site::kRetire,
+      Site::kRetireFence, Site::kHead, Site::kAdoptFence, Site::kReplayHome, Site::kReplayFence,
+      Site::kAdopt}},
+};
+
 TEST(Updates, InPlaceNeedsWhatTheEngineFlushesAndFences) {
-  const Report report = explore(in_place());
-  for (const SiteInfo& info : kSites) {
-    if (report.executions[static_cast<std::size_t>(info.site)] == 0) continue;
-    for (const Model model : {Model::kMemory, Model::kFile}) {
+  const Subject subject = subject_of(in_place());
+  for (const Duty& duty : kDuties) {
+    for (const Site site : duty.sites) {
       Options options;
       options.omission.active = true;
-      options.omission.site = info.site;
-      const Report without = explore(subject_of(in_place()), model, options);
-      std::cout << info.name << " " << model_name(model) << " "
-                << (without.violations.empty() ? "-" : without.violations[0].what) << std::endl;
+      options.omission.site = site;
+      EXPECT_FALSE(explore(subject, duty.model, options).violations.empty())
+          << "survives without " << kSites[static_cast<std::size_t>(site)].name << " ("
+          << model_name(duty.model) << ")";
     }
   }
 }

@@ -22,7 +22,7 @@ struct document {
 pstatic struct document persistent preferences;
 
 // Durable on return; -1 when there is no memory.
-int replace(struct document persistent* document, long version) {
+int change_to(struct document persistent* document, long version) {
   const long shadow = 1 - document->valid;
   // 1. Free what no reference leads to: the version before the last, or what a crash left of an update. The copies
   //    are persistent themselves, so it is not forgotten.        Cut here: the old version.
@@ -40,10 +40,18 @@ int replace(struct document persistent* document, long version) {
   return 0;
 }
 
+// A process that was killed before its last fence leaves a reference that the next one sees, and a power cut may still take
+// back. (The log of the append example and transactions see to that themselves.)
+void rely_on_reference(struct document persistent* document) {
+  flush(&document->valid);
+  fence();
+}
+
 int main(void) {
+  rely_on_reference(&preferences);
   const struct settings persistent* const valid = preferences.copies[preferences.valid];
   struct settings now = {.theme = "none"};
   if (valid != NULL) now = *valid;
   printf("settings %ld: %s\n", now.version, now.theme);
-  return replace(&preferences, now.version + 1) == 0 ? 0 : 1;
+  return change_to(&preferences, now.version + 1) == 0 ? 0 : 1;
 }

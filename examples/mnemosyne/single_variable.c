@@ -19,7 +19,14 @@ void count_up(long persistent* count) {
   fence();                   // there
 }
 
+// A process that was killed before its fence leaves a count that the next one sees, and a power cut may still take back.
+void rely_on_count(long persistent* count) {
+  flush(count);
+  fence();
+}
+
 int main(void) {
+  rely_on_count(&runs);
   count_up(&runs);
   printf("this is run %ld\n", runs);
   return 0;

@@ -122,6 +122,7 @@ class SpaceSession final : public Session {
               },
               kLockBits);
         }).value();
+    if (scenario.start) scenario.start(*space_);
   }
 
   /// The session before the first that is explored: so that this one makes the static variables.
