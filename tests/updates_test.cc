@@ -239,31 +239,58 @@ TEST(Updates, AnAppend) {
   each_call_is_needed(scenario, 0, 1);
 }
 
+std::optional<std::string> check_document(AddressSpace& space, const document& it, long step) {
+  if (it.valid != 0 && it.valid != 1) return "the reference leads nowhere";
+  std::vector<const void*> owned;
+  for (const settings* copy : it.copies) {
+    if (copy == nullptr) continue;
+    if (!space.contains(copy)) return "a copy is not in the heap";
+    owned.push_back(copy);
+  }
+  if (auto wrong = audit(space, owned)) return wrong;
+  const settings* const valid = it.copies[it.valid];
+  if (valid == nullptr) return step == 0 ? std::nullopt : std::optional("there is no copy");
+  if (valid->version == step && valid->theme == "theme of run " + std::to_string(step))
+    return std::nullopt;
+  return "version " + std::to_string(valid->version) + " with '" +
+         std::string(valid->theme, ::strnlen(valid->theme, sizeof(valid->theme))) + "'";
+}
+
 TEST(Updates, AShadow) {
   SpaceScenario scenario = update<document>(
       "shadow",
       [](document& it, std::uint64_t step) {
         require(change_to(&it, static_cast<long>(step)) == 0);
       },
-      [](AddressSpace& space, const document& it, long step) -> std::optional<std::string> {
-        if (it.valid != 0 && it.valid != 1) return "the reference leads nowhere";
-        std::vector<const void*> owned;
-        for (const settings* copy : it.copies) {
-          if (copy == nullptr) continue;
-          if (!space.contains(copy)) return "a copy is not in the heap";
-          owned.push_back(copy);
-        }
-        if (auto wrong = audit(space, owned)) return wrong;
-        const settings* const valid = it.copies[it.valid];
-        if (valid == nullptr) return step == 0 ? std::nullopt : std::optional("there is no copy");
-        if (valid->version == step && valid->theme == "theme of run " + std::to_string(step))
-          return std::nullopt;
-        return "version " + std::to_string(valid->version) + " with '" +
-               std::string(valid->theme, ::strnlen(valid->theme, sizeof(valid->theme))) + "'";
-      });
+      check_document);
   begin_with<document>(scenario, [](document& it) { rely_on_reference(&it); });
   must_survive(scenario);
   each_call_is_needed(scenario, 2, 4);
+}
+
+/// What a transaction has written stays in a log for a while, and recovery writes it again. Not over what the primitives have
+/// written to the same variables, and to memory that was freed and allocated anew.
+TEST(Updates, AShadowWhereTransactionsHaveWritten) {
+  SpaceScenario scenario = update<document>(
+      "shadow-after-transactions",
+      [](document& it, std::uint64_t step) {
+        if (step % 4 >= 2) return require(change_to(&it, static_cast<long>(step)) == 0);
+        const long shadow = 1 - it.valid;
+        perdure_pfree(&it.copies[shadow]);
+        mnemosyne::space().pool().atomically([&](Tx& tx) {
+          auto* const fresh = static_cast<settings*>(tx.allocate(sizeof(settings)));
+          settings written = {.version = static_cast<long>(step), .theme = {}};
+          const std::string theme = "theme of run " + std::to_string(step);
+          theme.copy(written.theme, sizeof(written.theme));
+          tx.write_exact(fresh, &written, sizeof(written));
+          tx.write_exact(&it.copies[shadow], &fresh, sizeof(fresh));
+          tx.write_exact(&it.valid, &shadow, sizeof(shadow));
+        });
+      },
+      check_document);
+  scenario.steps = 9;
+  begin_with<document>(scenario, [](document& it) { rely_on_reference(&it); });
+  must_survive(scenario);
 }
 
 // ---- in place: compiled transactions --------------------------------------------------------------
