@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# run.sh COMPILER: what `sparse` and clang say about the `persistent` annotation. good*.c must pass in silence, and compile
-# as C and as C++; in bad_*.c each line marked `// expect: KIND` must be reported as such, by each checker, and no other.
+# run.sh COMPILER: what `sparse` and clang say about the `persistent` annotation. good.c, and the examples, must pass in
+# silence, and good.c compile as C and as C++; in bad_*.c each line marked `// expect: KIND` must be reported as such, by each checker, and no other.
 #
 # run.sh --self-test: files that are judged wrongly must be found.
 set -euo pipefail
@@ -67,7 +67,7 @@ if [[ ${1:-} == --self-test ]]; then
   done
 else
   compiler=${1:?usage: run.sh COMPILER | --self-test}
-  for file in "$here"/*.c; do
+  for file in "$here"/*.c "$here"/../../examples/mnemosyne/*.c; do
     for checker in sparse clang; do
       report "$(basename "$file") ($checker)" "$(judge "$file" $checker)"
     done
