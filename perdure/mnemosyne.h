@@ -95,6 +95,10 @@ int perdure_punmap(void persistent* address, size_t length);
 
 /* ---- hardware primitives (section 4.1). Not inside transactions. --------------------------------------------------------- */
 
+/* What a killed process has stored and never fenced may be seen by the next one, and a power cut may still take it back: flush
+ * and fence what you are going to rely on. Transactions may write the same variables at other times: the first flush or wtstore
+ * of a line after a transaction has written to it empties the logs, so that recovery writes nothing over it. */
+
 /* Copies `size` bytes to persistent memory: by cached stores, visible at once and durable at some unknown time; or past the
  * cache, durable after fence(). Aligned objects of 1, 2, 4 or 8 bytes are never torn. */
 void perdure_store(void persistent* to, const void* from, size_t size);

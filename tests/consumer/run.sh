@@ -96,6 +96,8 @@ perdure-g++ -O2 -fPIC -shared "$here/stack.cc" -o libstack.so
 [[ -z $(foreign_transactions libstack.so) ]] || fail "libstack.so brings libitm"
 perdure-gcc survivor.o -L. -lstack -Wl,-rpath,"$PWD" -o from_shared_library
 judge "$work/build/from_shared_library"
+perdure-gcc "$here/plugged.c" -rdynamic -Wl,--whole-archive -lperdure -Wl,--no-whole-archive -Wl,-rpath,"$PWD" -o plugged
+judge "$work/build/plugged"
 PERDURE_CC="false" perdure-gcc survivor.o 2>/dev/null && fail "PERDURE_CC is not heard"
 perdure-g++ --help | grep -q "^usage: perdure-g++" || fail "--help says nothing"
 "$1/perdure-g++" -O2 "$here/stack.cc" -x c "$here/survivor.c" -o from_build_tree
