@@ -2,7 +2,7 @@
  *
  *   #include <perdure/mnemosyne.h>
  *   struct node { struct node persistent *next; long value; };
- *   pstatic struct node persistent *list;              // keeps its value from run to run
+ *   pstatic struct node persistent *persistent list;   // keeps its value from run to run
  *
  *   void push(long value) {
  *     __transaction_atomic {                            // all of it or nothing, after any crash
@@ -31,11 +31,23 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* `type persistent *pointer`: what the pointer points to is persistent. Checked by `sparse`, and by clang with
- * -DPERDURE_CHECK_POINTERS -fsyntax-only; means nothing to a compiler that makes code. */
+/* `persistent` is a part of types, as `const` is: `long persistent *` points to persistent memory, and so does what
+ * `struct node persistent *persistent` points to, wherever that itself is. It means nothing to a compiler that makes code;
+ * `sparse`, and clang with -DPERDURE_CHECK_POINTERS -fsyntax-only, report where persistent pointers meet volatile ones.
+ * `pstatic` is a storage class, as `static` is, and no part of the type: what will be checked says
+ * `pstatic long persistent count;` and `pstatic struct node persistent *persistent list;`. */
 #if defined(__CHECKER__) || (defined(PERDURE_CHECK_POINTERS) && defined(__clang__))
+#define PERDURE_CHECKED_NOT_COMPILED 1
 #define persistent __attribute__((address_space(1)))
-#define pstatic persistent
+#define pstatic
+/* What only gcc understands. Within attributes and after C++ declarators these may just as well be absent. */
+#define __transaction_atomic
+#define __transaction_relaxed
+#define __transaction_cancel ((void)0)
+#define transaction_safe
+#define transaction_pure
+#define transaction_callable
+#define transaction_unsafe
 #else
 #define persistent
 /* A variable with static storage that keeps its value from run to run. The first run takes the initial value. In C++ the
@@ -51,7 +63,7 @@
 #endif
 
 /* Callable inside __transaction_atomic, and part of the transaction there. */
-#if defined(__GNUC__) && !defined(__clang__)
+#if defined(__GNUC__) && !defined(__clang__) && !defined(__CHECKER__)
 #define PERDURE_IN_TRANSACTIONS __attribute__((transaction_pure))
 #else
 #define PERDURE_IN_TRANSACTIONS
@@ -87,6 +99,10 @@ void persistent* perdure_pmap(void persistent* address, size_t length, int prote
 int perdure_punmap(void persistent* address, size_t length);
 
 /* ---- hardware primitives (section 4.1). Not inside transactions. --------------------------------------------------------- */
+
+/* What a killed process has stored and never fenced may be seen by the next one, and a power cut may still take it back: flush
+ * and fence what you are going to rely on. Transactions may write the same variables at other times: the first flush or wtstore
+ * of a line after a transaction has written to it empties the logs, so that recovery writes nothing over it. */
 
 /* Copies `size` bytes to persistent memory: by cached stores, visible at once and durable at some unknown time; or past the
  * cache, durable after fence(). Aligned objects of 1, 2, 4 or 8 bytes are never torn. */
@@ -158,7 +174,15 @@ static const char* const perdure_anchor __attribute__((used)) =
 #define log_flush(log) perdure_log_flush((log))
 #define log_truncate(log) perdure_log_truncate((log))
 
-#ifdef __cplusplus
+#ifdef PERDURE_CHECKED_NOT_COMPILED
+/* Nothing is run: an assignment says what the checkers are to judge. */
+#define store(address, value) \
+  ((void)(*(address) = (value)), perdure_store((address), NULL, sizeof(*(address))))
+#define wtstore(address, value) \
+  ((void)(*(address) = (value)), perdure_wtstore((address), NULL, sizeof(*(address))))
+#define flush(address) perdure_flush((address))
+#define fence() perdure_fence()
+#elif defined(__cplusplus)
 /* Functions, because a macro would also hit std::atomic's store and every stream's flush. */
 template <class T, class V>
 inline void store(T* address, V value) {
@@ -172,14 +196,6 @@ inline void wtstore(T* address, V value) {
 }
 inline void flush(const void* address) { perdure_flush(address); }
 inline void fence() { perdure_fence(); }
-#elif defined(__CHECKER__) || defined(PERDURE_CHECK_POINTERS)
-/* The checkers have opinions on copies of variables in address spaces; the type of the target is all that matters here. */
-#define store(address, value) \
-  ((void)sizeof(*(address) = (value)), perdure_store((address), NULL, sizeof(*(address))))
-#define wtstore(address, value) \
-  ((void)sizeof(*(address) = (value)), perdure_wtstore((address), NULL, sizeof(*(address))))
-#define flush(address) perdure_flush((address))
-#define fence() perdure_fence()
 #else
 #define store(address, value)                                        \
   do {                                                               \

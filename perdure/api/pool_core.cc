@@ -155,6 +155,17 @@ PoolCore::Context& PoolCore::attach() {
   return *hub_->contexts.back();
 }
 
+void PoolCore::settle(Offset begin, std::uint64_t bytes) {
+  const std::uint64_t retired =
+      unseal(load_word(&region_->state()->retired_stamp.word), kSaltRetired).value_or(0);
+  for (Offset line = round_down(begin, kLineBytes); line < begin + bytes; line += kLineBytes) {
+    // Acquire: a transaction that ended before this call, in any thread, is seen. One that has the lock is on another
+    // line or other words of this one, and hides when this line was written last.
+    const std::uint64_t orec = locks_.of(line).load(std::memory_order_acquire);
+    if (LockTable::locked(orec) || LockTable::version(orec) > retired) return engine_->truncate();
+  }
+}
+
 void PoolCore::quiesce(std::uint64_t stamp) const {
   // Orders: the commit's stamp, drawn before, and the announcements read below. Pairs with Tx::announce(): a
   //         transaction whose announcement is not seen here draws a snapshot that is not older than the stamp.

@@ -51,6 +51,12 @@ class PoolCore {
   /// is read by nobody. Requires: the calling thread is in no transaction.
   void quiesce(std::uint64_t stamp) const;
 
+  /// From here on recovery stores nothing to [begin, begin + bytes) that was committed before: what a program writes there
+  /// past the transactions stays. Without it a record that is still in a log would be replayed over newer data.
+  /// Requires: the calling thread is in no transaction.   Errors: throws Exception kPoisoned.
+  /// Cost:     a look at each line's lock; a truncation if transactions have written there since the last one.
+  void settle(Offset begin, std::uint64_t bytes);
+
   Region& region() { return *region_; }
   Heap& heap() { return *heap_; }
   LogArea& logs() { return *logs_; }

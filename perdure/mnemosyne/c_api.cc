@@ -204,6 +204,16 @@ void merge_word(EngineDomain& domain, Word* word, Word value, Word mask) {
   domain.merge(word, value, mask);
 }
 
+/// What goes past the transactions must not be undone by their records.
+void settle(const void* address, std::size_t size) {
+  const std::byte* const at = space().fixed_address(static_cast<const std::byte*>(address));
+  try {
+    space().pool().core().settle(static_cast<Offset>(at - space().base()), size);
+  } catch (const Exception& error) {
+    mnemosyne::stop(error.what());
+  }
+}
+
 }  // namespace
 
 void perdure_store(void* to, const void* from, std::size_t size) {
@@ -213,6 +223,7 @@ void perdure_store(void* to, const void* from, std::size_t size) {
 }
 
 void perdure_wtstore(void* to, const void* from, std::size_t size) {
+  settle(to, size);
   EngineDomain domain(space().pool().core().engine());
   for_each_word(to, from, size, [&](Word* word, Word value, Word mask) {
     if (mask == kWholeWord) return domain.write_through(word, &value, 1, Site::kUserFlush);
@@ -223,6 +234,7 @@ void perdure_wtstore(void* to, const void* from, std::size_t size) {
 
 void perdure_flush(const void* address) {
   if (!space().contains(address)) mnemosyne::stop("flush of memory that is not persistent");
+  settle(address, 1);
   space().pool().core().engine().flush(space().fixed_address(address), 1, Site::kUserFlush);
 }
 

@@ -77,6 +77,8 @@ struct SpaceScenario {
   /// Initial values of the static variables, at most a page; none: no such variables.
   std::vector<std::uint64_t> statics;
   std::uint64_t region_pages = 8;  // of the reserved range
+  /// What the program does each time that it starts, before it relies on what it finds. Optional.
+  std::function<void(AddressSpace&)> start;
   /// A step is one change that is atomic. Pointers into the address space hold during one exploration.
   std::function<void(AddressSpace&, std::uint64_t step)> step;
   std::function<std::optional<std::string>(AddressSpace&, std::uint64_t step)> check;

@@ -31,9 +31,15 @@ class LabFiles final : public SpaceFiles {
  public:
   LabFiles(Lab& lab, Offset directory) : lab_(&lab), directory_(directory) {}
 
+  /// A new file reads as zeros from the moment that it has a name. Where a region's will stand is known only when it is
+  /// mapped; until then nobody believes what is in it.
   Result<void> create(std::uint64_t file, std::uint64_t bytes) override {
+    if (file == kStatics) {
+      write_zeros(kStaticsBegin, bytes);
+    } else {
+      fresh_.insert(file);
+    }
     write_name(file, seal(bytes, kSaltName));
-    fresh_.insert(file);
     return {};
   }
   Result<void> remove(std::uint64_t file) override {
@@ -51,13 +57,7 @@ class LabFiles final : public SpaceFiles {
   }
   Result<Region::Part> map(std::uint64_t file, std::uint64_t, Offset begin, std::uint64_t bytes,
                            std::uint32_t) override {
-    if (fresh_.erase(file) > 0) {
-      const std::vector<Word> zeroes(bytes / kWordBytes);
-      auto domain = lab_->domain();
-      domain.write_through(reinterpret_cast<Word*>(lab_->base() + begin), zeroes.data(),
-                           zeroes.size(), Site::kUserFlush);
-      (void)domain.fence(Site::kUserFence);
-    }
+    if (fresh_.erase(file) > 0) write_zeros(begin, bytes);
     return Region::Part{begin, begin + bytes};
   }
   void protect(Offset, std::uint64_t, std::uint32_t) override {}
@@ -78,6 +78,13 @@ class LabFiles final : public SpaceFiles {
   void write_name(std::uint64_t file, Word word) {
     auto domain = lab_->domain();
     domain.write_through(name_of(file), &word, 1, Site::kUserFlush);
+    (void)domain.fence(Site::kUserFence);
+  }
+  void write_zeros(Offset begin, std::uint64_t bytes) {
+    const std::vector<Word> zeros(bytes / kWordBytes);
+    auto domain = lab_->domain();
+    domain.write_through(reinterpret_cast<Word*>(lab_->base() + begin), zeros.data(), zeros.size(),
+                         Site::kUserFlush);
     (void)domain.fence(Site::kUserFence);
   }
 
@@ -116,6 +123,7 @@ class SpaceSession final : public Session {
               },
               kLockBits);
         }).value();
+    if (scenario.start) scenario.start(*space_);
   }
 
   /// The session before the first that is explored: so that this one makes the static variables.
