@@ -54,6 +54,15 @@ perdure_tm_resume:
 // NOLINTBEGIN(readability-identifier-naming, bugprone-reserved-identifier)
 extern "C" {
 
+// libstdc++ has transactional clones of its exceptions' constructors, and they refer to this runtime weakly, which takes
+// nothing out of an archive: a program that throws std::runtime_error and neither allocates nor copies by itself would call
+// null. So these come with begin.
+void* _ZGTtnam(std::size_t bytes);
+[[gnu::used]] void (*const perdure_tm_comes_whole[])() = {
+    reinterpret_cast<void (*)()>(_ZGTtnam),
+    reinterpret_cast<void (*)()>(_ITM_RU1),
+};
+
 std::uint32_t perdure_tm_begin(std::uint32_t properties,
                                const perdure::compiled::JumpBuffer* buffer) {
   return Thread::self().begin(properties, *buffer);

@@ -7,17 +7,7 @@
 #include "perdure/mnemosyne.h"
 #include "tests/tm/expect.h"
 #include "tests/tm/rival.h"
-
-// gcc 12 crashes (expand_call_tm) on a typed catch inside a transaction: at -O0 always, else unless another function, which
-// it compiles later, calls __builtin_eh_filter too: this one. Nor do the functions of this file have internal linkage.
-extern "C" __attribute__((noinline, used)) long keep_eh_filter_known_to_gcc(void (*run)()) {
-  try {
-    run();
-  } catch (long caught) {
-    return caught;
-  }
-  return 0;
-}
+#include "tests/tm/typed_catch.h"
 
 pstatic long durable = 0;
 long shared = 0;
