@@ -262,7 +262,7 @@ void conflict_while_leaving() {
   rival_arm();
   try {
     __transaction_atomic {
-      before = rival_word;
+      before = rival_line.word;
       durable = before + 1;
       rival_strike();
       fail(32);
@@ -272,7 +272,7 @@ void conflict_while_leaving() {
   }
   EXPECT(rival_struck());
   EXPECT(caught == 32);
-  EXPECT(durable == before + 1 && before == rival_word);
+  EXPECT(durable == before + 1 && before == rival_line.word);
   EXPECT(uncaught() == 0);
   EXPECT(std::current_exception() == nullptr);
 }
