@@ -18,7 +18,9 @@
  * Environment: PERDURE_REGION_PATH; PERDURE_STATICS=migrate|migrate,drop|reset after the pstatic variables changed;
  * PERDURE_DOMAIN=auto|adr|eadr|sync|dram; PERDURE_TRUNCATION=auto|each-commit|next-commit|when-full|background;
  * PERDURE_RESERVED_BASE, PERDURE_RESERVED_BYTES at creation; PERDURE_LATENCY_NS, PERDURE_BANDWIDTH_GB emulate slower memory
- * (adr only); PERDURE_IRREVOCABLE=volatile allows irrevocable transactions that store nothing persistent.
+ * (adr only); PERDURE_IRREVOCABLE=volatile allows irrevocable transactions that store nothing persistent. That is the
+ * program's promise: what gcc compiled with barriers is checked, but a transaction that gcc itself made irrevocable (it sees
+ * the I/O) has none, and its stores to persistent memory would be neither atomic nor durable.
  *
  * Errors: functions that can fail return NULL or -1 and set errno; perdure_error() has the whole story.
  * Threads: all functions may be called by any thread, except where noted.
