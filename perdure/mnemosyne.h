@@ -22,8 +22,9 @@
  * program's promise: what gcc compiled with barriers is checked, but a transaction that gcc itself made irrevocable (it sees
  * the I/O) has none, and its stores to persistent memory would be neither atomic nor durable.
  *
- * Bit-fields: gcc 12 compiles an access to one inside a transaction as if it were to its whole bytes; a store zeroes the
- * neighbours (with gcc's own runtime, too). Use masks, or a transaction_pure function that has the struct by value.
+ * What gcc 12 gets wrong inside transactions, with its own runtime too: an access to a bit-field goes to its whole bytes, and a
+ * store zeroes the neighbours (use masks); a struct that a transaction_pure function takes or returns by value is loaded and
+ * stored past the transaction (use a pointer to a local variable).
  *
  * Errors: functions that can fail return NULL or -1 and set errno; perdure_error() has the whole story.
  * Threads: all functions may be called by any thread, except where noted.
