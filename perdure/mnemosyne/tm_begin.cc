@@ -84,11 +84,16 @@ std::uint32_t _ITM_getTransactionId() {
   // 1 is "no transaction"; two transactions of one thread differ, and nobody may ask for more.
   return thread.active() ? 2 + static_cast<std::uint32_t>(thread.tx().snapshot() & 0x7fffffff) : 1;
 }
+// gcc leaves out a transaction that contains nothing but pure calls, such as these two. What there is to undo then never will
+// be, and what waits for the commit need not wait.
 void _ITM_addUserCommitAction(void (*action)(void*), std::uint32_t, void* argument) {
-  Thread::self().on_commit(action, argument);
+  Thread& thread = Thread::self();
+  if (!thread.active()) return action(argument);
+  thread.on_commit(action, argument);
 }
 void _ITM_addUserUndoAction(void (*action)(void*), void* argument) {
-  Thread::self().on_undo(action, argument);
+  Thread& thread = Thread::self();
+  if (thread.active()) thread.on_undo(action, argument);
 }
 // "The program will not use these bytes again": a hint, and nothing here gains from it.
 void _ITM_dropReferences(void*, std::size_t) {}
