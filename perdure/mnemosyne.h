@@ -52,11 +52,13 @@
 #endif
 #endif
 
-/* Callable inside __transaction_atomic, and part of the transaction there. */
+/* Callable inside __transaction_atomic, and part of the transaction there; or callable there, and of no effect on anything. */
 #if defined(__GNUC__) && !defined(__clang__)
-#define PERDURE_IN_TRANSACTIONS __attribute__((transaction_pure))
+#define PERDURE_IN_TRANSACTIONS __attribute__((transaction_safe))
+#define PERDURE_BESIDE_TRANSACTIONS __attribute__((transaction_pure))
 #else
 #define PERDURE_IN_TRANSACTIONS
+#define PERDURE_BESIDE_TRANSACTIONS
 #endif
 
 #ifdef __cplusplus
@@ -123,9 +125,9 @@ void perdure_log_close(perdure_log* log);
 
 /* The address of a pstatic variable that is the same in every run, also in a position-independent executable, whose own
  * variables move: store this one in persistent memory. Other addresses are returned as they are. */
-void persistent* perdure_fixed_address(const void persistent* address) PERDURE_IN_TRANSACTIONS;
+void persistent* perdure_fixed_address(const void persistent* address) PERDURE_BESIDE_TRANSACTIONS;
 /* Whether `address` is persistent memory of this program. */
-int perdure_is_persistent(const void* address) PERDURE_IN_TRANSACTIONS;
+int perdure_is_persistent(const void* address) PERDURE_BESIDE_TRANSACTIONS;
 /* When logs are truncated, from now on: a name as in PERDURE_TRUNCATION. -1 and EINVAL when there is no such. */
 int perdure_set_truncation(const char* when);
 /* What the last function that failed in this thread had to say. Never NULL. */

@@ -267,6 +267,31 @@ static void too_much_is_null_and_the_transaction_goes_on(void) {
   shared = 0;
 }
 
+extern __attribute__((transaction_pure)) uint32_t _ITM_inTransaction(void);
+static uint32_t in_transaction = 0;
+__attribute__((transaction_pure, noinline)) static void look(void) {
+  in_transaction += _ITM_inTransaction();
+}
+
+/// Nothing but allocations is a transaction, too: gcc must not leave it out.
+static void transactions_that_only_allocate(void) {
+  in_transaction = 0;
+  __transaction_atomic {
+    pmalloc(64, &slots[10]);
+    pmalloc(64, &slots[11]);
+    look();
+  }
+  EXPECT(in_transaction == 1);
+  EXPECT(slots[10] != NULL && slots[11] != NULL);
+  __transaction_atomic {
+    pfree(&slots[10]);
+    look();
+    pfree(&slots[11]);
+  }
+  EXPECT(in_transaction == 2);
+  EXPECT(slots[10] == NULL && slots[11] == NULL);
+}
+
 /// Much more than there is, were it not given back: the heap must not have grown.
 static void cancel_gives_persistent_memory_back(void) {
   enum { kBytes = 1 << 20 };
@@ -308,6 +333,7 @@ int main(void) {
   receivers_in_own_frames();
   persistent_receivers();
   double_pfree_is_refused();
+  transactions_that_only_allocate();
   too_much_is_null_and_the_transaction_goes_on();
   cancel_gives_persistent_memory_back();
   return expect_status();
