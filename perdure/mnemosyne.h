@@ -18,8 +18,15 @@
  * Environment: PERDURE_REGION_PATH; PERDURE_STATICS=migrate|migrate,drop|reset after the pstatic variables changed;
  * PERDURE_DOMAIN=auto|adr|eadr|sync|dram; PERDURE_TRUNCATION=auto|each-commit|next-commit|when-full|background;
  * PERDURE_RESERVED_BASE, PERDURE_RESERVED_BYTES at creation; PERDURE_BACKING_PATH, PERDURE_FRAMES_BYTES at creation: regions
- * larger than memory, their files in another directory and their pages in frames of so many bytes; PERDURE_LATENCY_NS, PERDURE_BANDWIDTH_GB emulate slower memory
- * (adr only); PERDURE_IRREVOCABLE=volatile allows irrevocable transactions that store nothing persistent.
+ * larger than memory, their files in another directory and their pages in frames of so many bytes; PERDURE_LATENCY_NS,
+ * PERDURE_BANDWIDTH_GB emulate slower memory
+ * (adr only); PERDURE_IRREVOCABLE=volatile allows irrevocable transactions that store nothing persistent. That is the
+ * program's promise: what gcc compiled with barriers is checked, but a transaction that gcc itself made irrevocable (it sees
+ * the I/O) has none, and its stores to persistent memory would be neither atomic nor durable.
+ *
+ * What gcc 12 gets wrong inside transactions, with its own runtime too: an access to a bit-field goes to its whole bytes, and a
+ * store zeroes the neighbours (use masks); a struct that a transaction_pure function takes or returns by value is loaded and
+ * stored past the transaction (use a pointer to a local variable).
  *
  * Errors: functions that can fail return NULL or -1 and set errno; perdure_error() has the whole story.
  * Threads: all functions may be called by any thread, except where noted.
@@ -62,11 +69,13 @@
 #endif
 #endif
 
-/* Callable inside __transaction_atomic, and part of the transaction there. */
+/* Callable inside __transaction_atomic, and part of the transaction there; or callable there, and of no effect on anything. */
 #if defined(__GNUC__) && !defined(__clang__) && !defined(__CHECKER__)
-#define PERDURE_IN_TRANSACTIONS __attribute__((transaction_pure))
+#define PERDURE_IN_TRANSACTIONS __attribute__((transaction_safe))
+#define PERDURE_BESIDE_TRANSACTIONS __attribute__((transaction_pure))
 #else
 #define PERDURE_IN_TRANSACTIONS
+#define PERDURE_BESIDE_TRANSACTIONS
 #endif
 
 #ifdef __cplusplus
@@ -139,9 +148,9 @@ void perdure_log_close(perdure_log* log);
 
 /* The address of a pstatic variable that is the same in every run, also in a position-independent executable, whose own
  * variables move: store this one in persistent memory. Other addresses are returned as they are. */
-void persistent* perdure_fixed_address(const void persistent* address) PERDURE_IN_TRANSACTIONS;
+void persistent* perdure_fixed_address(const void persistent* address) PERDURE_BESIDE_TRANSACTIONS;
 /* Whether `address` is persistent memory of this program. */
-int perdure_is_persistent(const void* address) PERDURE_IN_TRANSACTIONS;
+int perdure_is_persistent(const void* address) PERDURE_BESIDE_TRANSACTIONS;
 /* When logs are truncated, from now on: a name as in PERDURE_TRUNCATION. -1 and EINVAL when there is no such. */
 int perdure_set_truncation(const char* when);
 /* What the last function that failed in this thread had to say. Never NULL. */

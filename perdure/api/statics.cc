@@ -7,8 +7,8 @@
 #include <charconv>
 #include <cstring>
 #include <fstream>
-#include <iterator>
 #include <map>
+#include <utility>
 
 #include "perdure/base/words.h"
 
@@ -74,7 +74,13 @@ Result<Statics> statics_of_this_program(std::byte* begin, std::byte* end) {
   statics.program = path.substr(path.rfind('/') + 1);
 
   std::ifstream file("/proc/self/exe", std::ios::binary);
-  const Elf elf({std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()});
+  // In one piece: every start of the program waits for it.
+  file.seekg(0, std::ios::end);
+  std::vector<char> bytes(static_cast<std::size_t>(std::max<std::streamoff>(file.tellg(), 0)));
+  file.seekg(0);
+  if (!file.read(bytes.data(), static_cast<std::streamsize>(bytes.size())))
+    return Error{Code::kIo, path + ": cannot be read"};
+  const Elf elf(std::move(bytes));
   Elf64_Ehdr header;
   Elf64_Shdr names;
   if (!elf.header(header) || !elf.section(header, header.e_shstrndx, names))

@@ -56,6 +56,8 @@ void _ITM_deregisterTMCloneTable(void* table);
 void* _ITM_getTMCloneOrIrrevocable(void* function);
 void* _ITM_getTMCloneSafe(void* function);
 
+std::uint8_t _ITM_RU1(const std::uint8_t* from);  // and the other barriers: tm_barriers.cc
+
 void* _ITM_malloc(std::size_t bytes);
 void* _ITM_calloc(std::size_t count, std::size_t bytes);
 void _ITM_free(void* memory);

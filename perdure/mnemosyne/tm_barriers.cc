@@ -12,7 +12,7 @@ namespace {
 
 void read_bytes(void* to, const void* from, std::size_t bytes) {
   Thread& thread = Thread::self();
-  if (thread.on_own_stack(from) || thread.irrevocable()) {
+  if (thread.is_own(from) || thread.irrevocable()) {
     std::memcpy(to, from, bytes);
     return;
   }
@@ -22,7 +22,7 @@ void read_bytes(void* to, const void* from, std::size_t bytes) {
 
 void write_bytes(void* to, const void* from, std::size_t bytes) {
   Thread& thread = Thread::self();
-  if (thread.on_own_stack(to)) {
+  if (thread.is_own(to)) {
     thread.before_direct_store(to, bytes);
     std::memcpy(to, from, bytes);
     return;
@@ -43,7 +43,7 @@ inline T read(const T* from) {
   if constexpr (sizeof(T) <= kWordBytes) {
     // The common case in one step: inside one word.
     Thread& thread = Thread::self();
-    if (!thread.on_own_stack(from) && !thread.irrevocable() &&
+    if (!thread.is_own(from) && !thread.irrevocable() &&
         reinterpret_cast<std::uintptr_t>(from) % kWordBytes + sizeof(T) <= kWordBytes) [[likely]] {
       const auto* home = thread.tracked(reinterpret_cast<const std::byte*>(from));
       const Word word = thread.guarded([&](Tx& tx) {
@@ -63,7 +63,7 @@ template <class T>
 inline void write(T* to, T value) {
   if constexpr (sizeof(T) <= kWordBytes) {
     Thread& thread = Thread::self();
-    if (!thread.on_own_stack(to) && !thread.irrevocable() &&
+    if (!thread.is_own(to) && !thread.irrevocable() &&
         reinterpret_cast<std::uintptr_t>(to) % kWordBytes + sizeof(T) <= kWordBytes) [[likely]] {
       Word word = 0;
       std::memcpy(&word, &value, sizeof(T));

@@ -54,6 +54,15 @@ perdure_tm_resume:
 // NOLINTBEGIN(readability-identifier-naming, bugprone-reserved-identifier)
 extern "C" {
 
+// libstdc++ has transactional clones of its exceptions' constructors, and they refer to this runtime weakly, which takes
+// nothing out of an archive: a program that throws std::runtime_error and neither allocates nor copies by itself would call
+// null. So these come with begin.
+void* _ZGTtnam(std::size_t bytes);
+[[gnu::used]] void (*const perdure_tm_comes_whole[])() = {
+    reinterpret_cast<void (*)()>(_ZGTtnam),
+    reinterpret_cast<void (*)()>(_ITM_RU1),
+};
+
 std::uint32_t perdure_tm_begin(std::uint32_t properties,
                                const perdure::compiled::JumpBuffer* buffer) {
   return Thread::self().begin(properties, *buffer);
@@ -75,11 +84,16 @@ std::uint32_t _ITM_getTransactionId() {
   // 1 is "no transaction"; two transactions of one thread differ, and nobody may ask for more.
   return thread.active() ? 2 + static_cast<std::uint32_t>(thread.tx().snapshot() & 0x7fffffff) : 1;
 }
+// gcc leaves out a transaction that contains nothing but pure calls, such as these two. What there is to undo then never will
+// be, and what waits for the commit need not wait.
 void _ITM_addUserCommitAction(void (*action)(void*), std::uint32_t, void* argument) {
-  Thread::self().on_commit(action, argument);
+  Thread& thread = Thread::self();
+  if (!thread.active()) return action(argument);
+  thread.on_commit(action, argument);
 }
 void _ITM_addUserUndoAction(void (*action)(void*), void* argument) {
-  Thread::self().on_undo(action, argument);
+  Thread& thread = Thread::self();
+  if (thread.active()) thread.on_undo(action, argument);
 }
 // "The program will not use these bytes again": a hint, and nothing here gains from it.
 void _ITM_dropReferences(void*, std::size_t) {}

@@ -1,7 +1,11 @@
 // Clone tables: for each transaction_safe function that is called through a pointer, where its instrumented copy is.
+#include <dlfcn.h>
+
 #include <algorithm>
 #include <mutex>
 #include <shared_mutex>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "perdure/mnemosyne/tm_thread.h"
@@ -43,6 +47,21 @@ Tables& tables() {
 
 void* find_clone(void* function) { return tables().clone_of(function); }
 
+/// libstdc++ has clones of its exceptions' virtual functions (what() and others) but registers none: its symbols tell.
+static void* find_clone_by_name(void* function) {
+  Dl_info info{};
+  if (::dladdr(function, &info) == 0 || info.dli_sname == nullptr || info.dli_saddr != function)
+    return nullptr;
+  const std::string_view name = info.dli_sname;
+  if (!name.starts_with("_Z")) return nullptr;
+  return ::dlsym(RTLD_DEFAULT, ("_ZGTt" + std::string(name.substr(2))).c_str());
+}
+
+static void* clone_of(void* function) {
+  void* const registered = find_clone(function);
+  return registered != nullptr ? registered : find_clone_by_name(function);
+}
+
 }  // namespace perdure::compiled
 
 // NOLINTBEGIN(readability-identifier-naming, bugprone-reserved-identifier)
@@ -65,7 +84,7 @@ void _ITM_deregisterTMCloneTable(void* table) {
 }
 
 void* _ITM_getTMCloneSafe(void* function) {
-  void* const clone = perdure::compiled::find_clone(function);
+  void* const clone = perdure::compiled::clone_of(function);
   if (clone == nullptr)
     perdure::mnemosyne::stop(
         "a __transaction_atomic calls, through a pointer, a function that has no transactional "
@@ -75,7 +94,7 @@ void* _ITM_getTMCloneSafe(void* function) {
 }
 
 void* _ITM_getTMCloneOrIrrevocable(void* function) {
-  if (void* const clone = perdure::compiled::find_clone(function); clone != nullptr) return clone;
+  if (void* const clone = perdure::compiled::clone_of(function); clone != nullptr) return clone;
   perdure::compiled::Thread::self().become_irrevocable(function);
   return function;
 }

@@ -60,6 +60,7 @@ void* clone_of(Destructor destructor) { return find_clone(reinterpret_cast<void*
 
 /// For an exception that was taken back, and so has no destructor to run.
 void free_exception(void* object) {
+  Thread::self().disown_exception(object);
   (void)destructors().take(object);
   __cxa_free_exception(object);
 }
@@ -111,13 +112,16 @@ extern "C" {
 void* _ITM_cxa_allocate_exception(std::size_t bytes) {
   void* const exception = __cxa_allocate_exception(bytes);
   Thread::self().allocated(exception, perdure::compiled::free_exception);
+  Thread::self().own_exception(exception, bytes);
   return exception;
 }
 void _ITM_cxa_free_exception(void* exception) {
+  Thread::self().disown_exception(exception);
   Thread::self().forget_allocation(exception);
   __cxa_free_exception(exception);
 }
 void _ITM_cxa_throw(void* exception, void* type, void (*destructor)(void*)) {
+  Thread::self().disown_exception(exception);
   if (destructor == nullptr) __cxa_throw(exception, type, nullptr);
   perdure::compiled::destructors().put(exception, destructor);
   __cxa_throw(exception, type, perdure::compiled::destroy);

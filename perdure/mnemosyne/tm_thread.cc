@@ -170,6 +170,7 @@ void Thread::forget() {
   wants_serial_ = false;
   caught_exceptions = 0;
   destroyed_later_.clear();
+  unthrown_.clear();
 }
 
 void Thread::keep(const void* address, std::size_t bytes) {

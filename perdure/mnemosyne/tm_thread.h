@@ -14,6 +14,7 @@
 
 #include <unwind.h>
 
+#include <algorithm>
 #include <cstring>
 #include <exception>
 #include <optional>
@@ -63,9 +64,16 @@ class Thread {
     return at < own_stack_end_ &&
            at >= reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
   }
+  /// Whether `address` lies where barriers, too, load and store directly: in those frames, or in an exception of this
+  /// attempt that is not thrown yet. libstdc++'s transactional constructors store there past the barriers as well; a
+  /// buffered store would go home on top of theirs.
+  bool is_own(const void* address) const {
+    return on_own_stack(address) || (!unthrown_.empty() && in_unthrown(address));
+  }
   /// What to keep of a direct store to [address, address + bytes), so that an inner transaction can be cancelled.
   void before_direct_store(void* address, std::size_t bytes) {
-    if (keeps_frames_from_ != 0 && reinterpret_cast<std::uintptr_t>(address) >= keeps_frames_from_)
+    if (keeps_frames_from_ != 0 &&
+        (reinterpret_cast<std::uintptr_t>(address) >= keeps_frames_from_ || !on_own_stack(address)))
       keep(address, bytes);
   }
   /// Where Tx knows the byte: a pstatic variable by its fixed address.
@@ -96,12 +104,23 @@ class Thread {
   void destroy_after_commit(std::exception_ptr exception) {
     destroyed_later_.push_back(std::move(exception));
   }
+  /// From its allocation until it is thrown or given back, an exception is this thread's own.
+  void own_exception(void* exception, std::size_t bytes) {
+    unthrown_.push_back({exception, bytes});
+  }
+  void disown_exception(void* exception) {
+    std::erase_if(unthrown_, [&](const Bytes& own) { return own.begin == exception; });
+  }
   unsigned caught_exceptions = 0;  // catch blocks entered in this transaction and not left
 
  private:
   struct Action {
     void (*run)(void*);
     void* argument;
+  };
+  struct Bytes {
+    void* begin;
+    std::size_t bytes;
   };
   struct Kept {
     void* address;
@@ -130,6 +149,12 @@ class Thread {
   void drop_in_flight(void* exception);
   /// The exception is gone without having been destroyed.
   static void forget_destructor(const std::exception_ptr& exception);
+  bool in_unthrown(const void* address) const {
+    const auto at = reinterpret_cast<std::uintptr_t>(address);
+    return std::any_of(unthrown_.begin(), unthrown_.end(), [&](const Bytes& own) {
+      return at - reinterpret_cast<std::uintptr_t>(own.begin) < own.bytes;
+    });
+  }
   void leave_serial();
   void forget();
 
@@ -151,6 +176,7 @@ class Thread {
   bool shares_serial_ = false;
   unsigned uncaught_before_ = 0;  // exceptions on their way when the transaction began
   std::vector<std::exception_ptr> destroyed_later_;
+  std::vector<Bytes> unthrown_;
   std::vector<Level> levels_;
   std::vector<Kept> kept_;
   std::vector<std::byte> kept_bytes_;
@@ -160,7 +186,8 @@ class Thread {
   std::vector<Action> frees_;
 };
 
-/// The clone that gcc made of `function` for transactions, or null.
+/// The clone that gcc made of `function` for transactions, or null. Of functions that compiled code of this program or of
+/// its libraries has registered.
 void* find_clone(void* function);
 
 }  // namespace perdure::compiled

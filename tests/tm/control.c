@@ -222,7 +222,9 @@ static void expressions(void) {
 
 static void many(void) {
   durable = 0;
-  for (int i = 0; i < 20000; ++i) __transaction_atomic { durable += 1; }
+  for (int i = 0; i < 20000; ++i) __transaction_atomic {
+      durable += 1;
+    }
   EXPECT(durable == 20000);
 }
 

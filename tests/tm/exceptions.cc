@@ -7,17 +7,7 @@
 #include "perdure/mnemosyne.h"
 #include "tests/tm/expect.h"
 #include "tests/tm/rival.h"
-
-// gcc 12 crashes (expand_call_tm) on a typed catch inside a transaction: at -O0 always, else unless another function, which
-// it compiles later, calls __builtin_eh_filter too: this one. Nor do the functions of this file have internal linkage.
-extern "C" __attribute__((noinline, used)) long keep_eh_filter_known_to_gcc(void (*run)()) {
-  try {
-    run();
-  } catch (long caught) {
-    return caught;
-  }
-  return 0;
-}
+#include "tests/tm/typed_catch.h"
 
 pstatic long durable = 0;
 long shared = 0;
@@ -272,7 +262,7 @@ void conflict_while_leaving() {
   rival_arm();
   try {
     __transaction_atomic {
-      before = rival_word;
+      before = rival_line.word;
       durable = before + 1;
       rival_strike();
       fail(32);
@@ -282,7 +272,7 @@ void conflict_while_leaving() {
   }
   EXPECT(rival_struck());
   EXPECT(caught == 32);
-  EXPECT(durable == before + 1 && before == rival_word);
+  EXPECT(durable == before + 1 && before == rival_line.word);
   EXPECT(uncaught() == 0);
   EXPECT(std::current_exception() == nullptr);
 }

@@ -15,14 +15,21 @@
 #include <pthread.h>
 #include <sched.h>
 
-static long rival_word = 0;     // changed by the rival's transactions only
-static int rival_armed = 0;     // the next conflict_once() is to fail
+// Changed by the rival's transactions only. A line of its own: transactions lock lines, and one that has stored to the same
+// line would keep the rival waiting for the transaction that waits for the rival.
+static struct {
+  long word;
+  char rest[56];
+} rival_line __attribute__((aligned(64))) = {0, {0}};
+// The next conflict_once() is to fail. Volatile, because gcc takes it that a cancelled transaction has changed nothing, and
+// rival_strike() does.
+static volatile int rival_armed = 0;
 static int rival_requests = 0;  // strikes asked for since the start
 static int rival_running = 0;
 
 /// Waits at its end for the transaction that is about to fail, which must therefore not wait for this end.
 static __attribute__((noinline)) void rival_changes_the_word(void) {
-  __transaction_atomic { rival_word = rival_word + 1; }
+  __transaction_atomic { rival_line.word = rival_line.word + 1; }
 }
 
 static inline void* rival_run(void* unused) {
@@ -49,9 +56,9 @@ static inline void rival_arm(void) {
 __attribute__((transaction_pure, noinline)) static void rival_strike(void) {
   if (!rival_armed) return;
   rival_armed = 0;
-  const long before = __atomic_load_n(&rival_word, __ATOMIC_ACQUIRE);
+  const long before = __atomic_load_n(&rival_line.word, __ATOMIC_ACQUIRE);
   __atomic_fetch_add(&rival_requests, 1, __ATOMIC_RELEASE);
-  while (__atomic_load_n(&rival_word, __ATOMIC_ACQUIRE) == before) sched_yield();
+  while (__atomic_load_n(&rival_line.word, __ATOMIC_ACQUIRE) == before) sched_yield();
 }
 
 /// Whether the conflict asked for by the last rival_arm() has happened.
@@ -59,7 +66,7 @@ static inline int rival_struck(void) { return rival_running && !rival_armed; }
 
 /// Returns 0: what it reads before and after the strike is one consistent state, in the attempt after the armed one.
 __attribute__((transaction_safe, noinline)) static long conflict_once(void) {
-  const long before = rival_word;
+  const long before = rival_line.word;
   rival_strike();
-  return rival_word - before;
+  return rival_line.word - before;
 }
