@@ -470,9 +470,12 @@ Result<void> AddressSpace::finish_going() {
   for (const Slot& slot : now) {
     if (slot.entry.state == RegionState::kLive) needed.push_back(slot.entry.file);
   }
+  // All of them first: several may be pieces of one file.
+  for (const Slot& slot : now) {
+    if (slot.entry.state != RegionState::kLive) hide(slot.entry.begin, slot.entry.bytes);
+  }
   for (const Slot& slot : now) {
     if (slot.entry.state == RegionState::kLive) continue;
-    hide(slot.entry.begin, slot.entry.bytes);
     if (std::find(needed.begin(), needed.end(), slot.entry.file) == needed.end()) {
       if (auto removed = files_->remove(slot.entry.file); !removed) return removed;
     } else {
