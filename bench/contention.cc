@@ -32,7 +32,9 @@ PoolOptions pool_options(const SystemOptions& options) {
 struct Tally {
   std::uint64_t done = 0;
   std::uint64_t attempts = 0;
-  double ns = 0;  // that it had
+  double wall_ns = 0;
+  double cpu_ns = 0;
+  double own_ns = 0;  // not taken by others, where that is known
 };
 
 /// Runs `body(tx)` as one transaction after the other until `deadline`, which also ends one that
@@ -41,6 +43,7 @@ template <class Run>
 Tally repeat_until(std::uint64_t deadline, bool without_delay, Run run) {
   Tally tally;
   const double delay_before = thread_delay_ns();
+  const double cpu_before = thread_cpu_ns();
   const std::uint64_t begin = TscClock::now();
   while (TscClock::now() < deadline) {
     bool in_time = true;
@@ -52,8 +55,11 @@ Tally repeat_until(std::uint64_t deadline, bool without_delay, Run run) {
     });
     if (in_time) ++tally.done;
   }
-  tally.ns = static_cast<double>(TscClock::now() - begin) / TscClock::ticks_per_ns();
-  if (without_delay) tally.ns = std::max(1.0, tally.ns - (thread_delay_ns() - delay_before));
+  tally.wall_ns = static_cast<double>(TscClock::now() - begin) / TscClock::ticks_per_ns();
+  tally.cpu_ns = thread_cpu_ns() - cpu_before;
+  tally.own_ns = tally.wall_ns;
+  if (without_delay)
+    tally.own_ns = std::max(1.0, tally.wall_ns - (thread_delay_ns() - delay_before));
   return tally;
 }
 
@@ -124,7 +130,9 @@ class Contest {
   /// `make(thread, random)` returns what a thread does for one transaction.
   template <class Make>
   ContentionRow run(const std::string& name, unsigned readers, unsigned writers, Make make) {
-    ContentionRow row{name, readers, writers, team_.pinned(), {}, {}, 0, 0};
+    ContentionRow row{name, readers, writers, team_.pinned(), 0, {}, {}, 0, 0};
+    double wall_ns = 0;
+    double cpu_ns = 0;
     std::vector<double> reads;
     std::vector<double> writes;
     Tally all_reads;
@@ -143,9 +151,11 @@ class Contest {
       const auto sum = [&](unsigned from, unsigned count, Tally& all) {
         double per_s = 0;
         for (unsigned thread = from; thread < from + count; ++thread) {
-          per_s += static_cast<double>(tallies[thread].done) / tallies[thread].ns * 1e9;
+          per_s += static_cast<double>(tallies[thread].done) / tallies[thread].own_ns * 1e9;
           all.done += tallies[thread].done;
           all.attempts += tallies[thread].attempts;
+          cpu_ns += tallies[thread].cpu_ns;
+          wall_ns += tallies[thread].wall_ns;
         }
         return per_s;
       };
@@ -158,6 +168,7 @@ class Contest {
     };
     row.reads_per_s = quartiles(std::move(reads));
     row.writes_per_s = quartiles(std::move(writes));
+    row.cpu_part = std::min(1.0, cpu_ns / wall_ns);
     row.read_retries = retries(all_reads);
     row.write_retries = retries(all_writes);
     return row;

@@ -16,6 +16,8 @@ struct ContentionRow {
   unsigned readers = 0;  // threads
   unsigned writers = 0;
   bool pinned = false;
+  double cpu_part =
+      0;  // of the time for which the threads had CPUs: where it is low they seldom met
   // Of all threads of the kind together, in wall time; with a CPU for each thread, without what
   // other jobs of the machine took.
   Quartiles reads_per_s;

@@ -111,8 +111,8 @@ std::string table_of(const std::vector<TransactionRow>& rows, const Environment&
 }
 
 std::string table_of(const std::vector<ContentionRow>& rows) {
-  Table table(
-      {"threads that meet", "readers", "writers", "reads/s", "retries", "writes/s", "retries"});
+  Table table({"threads that meet", "readers", "writers", "had CPU", "reads/s", "retries",
+               "writes/s", "retries"});
   for (const ContentionRow& row : rows) {
     const auto rate = [](unsigned threads, const Quartiles& per_s) {
       return threads == 0 ? "" : fmt::format("{:.0f} {}", per_s.median, spread(per_s));
@@ -121,8 +121,9 @@ std::string table_of(const std::vector<ContentionRow>& rows) {
       return threads == 0 ? "" : fmt::format("{:.3g}", each);
     };
     table.add({row.name, std::to_string(row.readers), std::to_string(row.writers),
-               rate(row.readers, row.reads_per_s), retries(row.readers, row.read_retries),
-               rate(row.writers, row.writes_per_s), retries(row.writers, row.write_retries)});
+               fmt::format("{:.0f} %", 100 * row.cpu_part), rate(row.readers, row.reads_per_s),
+               retries(row.readers, row.read_retries), rate(row.writers, row.writes_per_s),
+               retries(row.writers, row.write_retries)});
   }
   return table.text();
 }
@@ -208,6 +209,7 @@ std::string as_json(const Report& report) {
                                  {"readers", row.readers},
                                  {"writers", row.writers},
                                  {"pinned", row.pinned},
+                                 {"cpu_part", row.cpu_part},
                                  {"reads_per_s", json_of(row.reads_per_s)},
                                  {"writes_per_s", json_of(row.writes_per_s)},
                                  {"read_retries", row.read_retries},

@@ -100,7 +100,7 @@ inline constexpr std::string_view kTornbitLarge =
 // §6.3.2.
 inline constexpr double kBootMsPerGib = 734;
 inline constexpr std::string_view kBoot =
-    "a region for each frame, the worst case: 734 ms for 1 GB of memory";
+    "a region for each frame, the worst case: 734 ms for 1 GB of memory, less than a second";
 inline constexpr double kRemapMs = 1.1;
 inline constexpr std::string_view kRemap = "remapping the persistent regions: about 1.1 ms";
 inline constexpr double kScavengeMs = 89;
