@@ -56,10 +56,7 @@ class WriteSet {
     std::size_t write = 0;
   };
   static std::size_t mix(Offset offset) { return (offset >> 3) * 0x9e3779b97f4a7c15u >> 20; }
-  /// The words of a line stand side by side in the index: what is written is mostly runs of words.
-  static std::size_t hash(Offset offset) {
-    return (mix(offset / kLineBytes * kWordBytes) << 3) + offset / kWordBytes % 8;
-  }
+  static std::size_t hash(Offset offset) { return mix(offset); }
   static std::uint64_t filter_bit(Offset offset) {
     return std::uint64_t{1} << (mix(offset) >> 8 & 63);
   }
