@@ -45,7 +45,7 @@ Tally repeat_until(std::uint64_t deadline, bool without_delay, Run run) {
   const double delay_before = thread_delay_ns();
   const double cpu_before = thread_cpu_ns();
   const std::uint64_t begin = TscClock::now();
-  while (TscClock::now() < deadline) {
+  do {  // once at least, however late the thread got its CPU
     bool in_time = true;
     bool first = true;
     run([&] {
@@ -54,7 +54,7 @@ Tally repeat_until(std::uint64_t deadline, bool without_delay, Run run) {
       return in_time;
     });
     if (in_time) ++tally.done;
-  }
+  } while (TscClock::now() < deadline);
   tally.wall_ns = static_cast<double>(TscClock::now() - begin) / TscClock::ticks_per_ns();
   tally.cpu_ns = thread_cpu_ns() - cpu_before;
   tally.own_ns = tally.wall_ns;
