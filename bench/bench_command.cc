@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <map>
 
+#include "bench/contention.h"
 #include "bench/floor.h"
 #include "bench/report.h"
 #include "tools/command.h"
@@ -182,6 +183,11 @@ void run(Options options) {
     if (options.rows.empty()) {
       report.logs = measure_logs(options.dir, options.rules,
                                  {8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096});
+      for (const unsigned threads : options.threads) {
+        for (ContentionRow& row :
+             measure_contention(system_options(options, threads), options.rules))
+          report.contention.push_back(std::move(row));
+      }
     }
   } else {
     // Without write-back there is nothing to wait for: the floor is the work itself.

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
-#include <vector>
+#include <utility>
 
 #include "bench/system.h"
 #include "perdure/region/frame_pool.h"
@@ -60,7 +60,7 @@ FrameReconstruction measure_frame_reconstruction(const std::string& dir, std::ui
     if (pool->statistics().soft_faults != touches || pool->statistics().hard_faults != 0)
       throw Exception(Code::kMisuse, pool_file.path() + ": a touch was no soft fault");
   }
-  return {frames, frames * kFrameBytes, quartiles(opened), quartiles(touched)};
+  return {frames, frames * kFrameBytes, std::move(opened), std::move(touched)};
 }
 
 }  // namespace perdure::bench

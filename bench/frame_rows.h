@@ -4,16 +4,16 @@
 
 #include <cstdint>
 #include <string>
-
-#include "bench/measure.h"
+#include <vector>
 
 namespace perdure::bench {
 
 struct FrameReconstruction {
-  std::uint64_t frames;         // of 4 KiB each, every one of which holds a page
-  std::uint64_t bytes;          // of the frames
-  Quartiles reconstruction_ns;  // to open the pool: every entry read, checked and indexed
-  Quartiles soft_fault_ns;      // of one page: a touch until the access is done
+  std::uint64_t frames;  // of 4 KiB each, every one of which holds a page
+  std::uint64_t bytes;   // of the frames
+  // Of each repetition:
+  std::vector<double> reconstruction_ns;  // to open the pool: every entry read, checked and indexed
+  std::vector<double> soft_fault_ns;      // of one page: a touch until the access is done
 };
 
 /// Fills a pool of `bytes` bytes of frames in `dir`, then opens it `repetitions` times and touches

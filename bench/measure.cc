@@ -8,6 +8,7 @@
 #include <cmath>
 #include <ctime>
 #include <exception>
+#include <fstream>
 #include <utility>
 
 namespace perdure::bench {
@@ -30,6 +31,13 @@ double thread_cpu_ns() {
   timespec now{};
   ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
   return static_cast<double>(now.tv_sec) * 1e9 + static_cast<double>(now.tv_nsec);
+}
+
+double thread_delay_ns() {
+  std::ifstream file("/proc/thread-self/schedstat");
+  double ran = 0;
+  double delayed = 0;
+  return file >> ran >> delayed ? delayed : 0;
 }
 
 Quartiles quartiles(std::vector<double> values) {

@@ -25,6 +25,11 @@ Quartiles quartiles(std::vector<double> values);
 /// CPU time of the calling thread.
 double thread_cpu_ns();
 
+/// Time for which the calling thread could have run but others had the CPU, since it began: what a
+/// busy machine adds to its wall time. Waiting for a lock or for a device is none of it. 0 where the
+/// kernel does not tell (/proc/thread-self/schedstat).
+double thread_delay_ns();
+
 /// A fixed set of threads that run the same function together.
 class Team {
  public:

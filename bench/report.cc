@@ -36,12 +36,13 @@ std::string write_back_name() {
 
 // ---- JSON ---------------------------------------------------------------------------------------
 
+json json_of(const Quartiles& q) {
+  return {{"low", q.low}, {"median", q.median}, {"high", q.high}};
+}
+
 json json_of(const Timing& timing) {
-  const auto three = [](const Quartiles& q) {
-    return json{{"low", q.low}, {"median", q.median}, {"high", q.high}};
-  };
-  return {{"cpu_ns", three(timing.cpu_ns)},
-          {"wall_ns", three(timing.wall_ns)},
+  return {{"cpu_ns", json_of(timing.cpu_ns)},
+          {"wall_ns", json_of(timing.wall_ns)},
           {"operations", timing.operations}};
 }
 
@@ -67,7 +68,8 @@ json json_of_peers(const std::vector<std::optional<Timing>>& peers,
 
 /// Half the distance between the quartiles, in per cent of the median.
 std::string spread(const Quartiles& q) {
-  return fmt::format("±{:.0f}%", (q.high - q.low) / 2 / q.median * 100);
+  return q.median == 0 ? std::string("±0%")
+                       : fmt::format("±{:.0f}%", (q.high - q.low) / 2 / q.median * 100);
 }
 
 std::string time_cell(const std::optional<Timing>& timing) {
@@ -104,6 +106,24 @@ std::string table_of(const std::vector<TransactionRow>& rows, const Environment&
       cells.push_back(ratio_cell(peer, row.perdure));
     }
     table.add(std::move(cells));
+  }
+  return table.text();
+}
+
+std::string table_of(const std::vector<ContentionRow>& rows) {
+  Table table({"threads that meet", "readers", "writers", "had CPU", "reads/s", "retries",
+               "writes/s", "retries"});
+  for (const ContentionRow& row : rows) {
+    const auto rate = [](unsigned threads, const Quartiles& per_s) {
+      return threads == 0 ? "" : fmt::format("{:.0f} {}", per_s.median, spread(per_s));
+    };
+    const auto retries = [](unsigned threads, double each) {
+      return threads == 0 ? "" : fmt::format("{:.3g}", each);
+    };
+    table.add({row.name, std::to_string(row.readers), std::to_string(row.writers),
+               fmt::format("{:.0f} %", 100 * row.cpu_part), rate(row.readers, row.reads_per_s),
+               retries(row.readers, row.read_retries), rate(row.writers, row.writes_per_s),
+               retries(row.writers, row.write_retries)});
   }
   return table.text();
 }
@@ -183,6 +203,18 @@ std::string as_json(const Report& report) {
                            {"tornbit", json_of(row.tornbit)},
                            {"commit_record", json_of(row.commit_record)}});
   }
+  out["contention"] = json::array();
+  for (const ContentionRow& row : report.contention) {
+    out["contention"].push_back({{"name", row.name},
+                                 {"readers", row.readers},
+                                 {"writers", row.writers},
+                                 {"pinned", row.pinned},
+                                 {"cpu_part", row.cpu_part},
+                                 {"reads_per_s", json_of(row.reads_per_s)},
+                                 {"writes_per_s", json_of(row.writes_per_s)},
+                                 {"read_retries", row.read_retries},
+                                 {"write_retries", row.write_retries}});
+  }
   out["sync"] = json::array();
   for (const SyncRow& row : report.sync) {
     out["sync"].push_back({{"threads", row.threads},
@@ -221,6 +253,7 @@ std::string as_table(const Report& report) {
     }
     out += "\n" + table.text();
   }
+  if (!report.contention.empty()) out += "\n" + table_of(report.contention);
   if (!report.sync.empty()) out += "\n" + table_of(report.sync, e);
   return out;
 }

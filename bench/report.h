@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/contention.h"
 #include "bench/log_rows.h"
 #include "bench/system.h"
 
@@ -61,6 +62,7 @@ struct Report {
   std::vector<FloorRow> floor;
   std::vector<TransactionRow> transactions;
   std::vector<LogRow> logs;
+  std::vector<ContentionRow> contention;
   std::vector<SyncRow> sync;
 };
 

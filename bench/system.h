@@ -112,4 +112,18 @@ class ScratchFile {
   std::string path_;
 };
 
+/// A new directory, removed with all it holds.
+class ScratchDirectory {
+ public:
+  /// Errors: std::filesystem::filesystem_error.
+  ScratchDirectory(const std::string& dir, std::string_view name);
+  ~ScratchDirectory();
+  ScratchDirectory(const ScratchDirectory&) = delete;
+  ScratchDirectory& operator=(const ScratchDirectory&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
 }  // namespace perdure::bench

@@ -79,6 +79,25 @@ TEST(BenchToolTest, JsonHoldsEveryRowWithItsTraffic) {
     expect_timing(row.at("tornbit"));
     expect_timing(row.at("commit_record"));
   }
+  ASSERT_EQ(report.at("contention").size(), 4u) << "one thread meets nobody";
+  for (const json& row : report.at("contention")) {
+    EXPECT_EQ(row.at("read_retries"), 0);
+    EXPECT_EQ(row.at("write_retries"), 0);
+  }
+}
+
+TEST(BenchToolTest, TwoThreadsThatMeetMakeProgress) {
+  const Output output = run_tool("bench --quick --json --no-peers --threads 2");
+  ASSERT_EQ(output.status, 0);
+  const json report = json::parse(output.text);
+  const json& rows = report.at("contention");
+  ASSERT_EQ(rows.size(), 5u);
+  for (const json& row : rows) {
+    SCOPED_TRACE(row.at("name").get<std::string>());
+    EXPECT_EQ(row.at("readers").get<int>() + row.at("writers").get<int>(), 2);
+    EXPECT_GT(row.at("writes_per_s").at("median").get<double>(), 0);
+  }
+  EXPECT_GT(rows.at(2).at("reads_per_s").at("median").get<double>(), 0) << "short scans end";
 }
 
 TEST(BenchToolTest, TableIsPrintedWithoutPeersToo) {

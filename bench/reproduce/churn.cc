@@ -31,6 +31,7 @@ class Lane {
   }
   void run(std::uint64_t updates) {
     const double cpu_before = thread_cpu_ns();
+    const double delay_before = thread_delay_ns();
     begin_ = TscClock::now();
     for (; updates > 0; --updates) {
       const bool inserts = churn_.insert_is_next();
@@ -51,6 +52,7 @@ class Lane {
           end + static_cast<std::uint64_t>(static_cast<double>(end - start) * idle_per_busy_));
     }
     end_ = TscClock::now();
+    delay_ns_ = thread_delay_ns() - delay_before;
     cpu_ns_ = thread_cpu_ns() - cpu_before;
   }
   /// Every live record, and some that are gone.
@@ -82,11 +84,17 @@ class Lane {
   };
   std::uint64_t began() const { return begin_; }
   std::uint64_t ended() const { return end_; }
-  double cpu_ns() const { return cpu_ns_; }
+  /// Parts of the last run's time, from 0 to 1: not taken by others; waiting for a lock.
+  double own_part() const { return std::clamp(1 - delay_ns_ / wall_ns(), 0.0, 1.0); }
+  double blocked_part() const {
+    return std::clamp(1 - (cpu_ns_ + delay_ns_) / wall_ns(), 0.0, 1.0);
+  }
   Times take_inserts() { return std::exchange(inserts_, {}); }
   Times take_erasures() { return std::exchange(erasures_, {}); }
 
  private:
+  double wall_ns() const { return static_cast<double>(end_ - begin_) / TscClock::ticks_per_ns(); }
+
   /// Ends and begins with the key, so that a value of another key or a torn one would show.
   std::string_view value_of(std::uint64_t key) {
     std::memcpy(value_.data(), &key, sizeof(key));
@@ -103,6 +111,7 @@ class Lane {
   std::uint64_t begin_ = 0;  // of the last run
   std::uint64_t end_ = 0;
   double cpu_ns_ = 0;
+  double delay_ns_ = 0;
   Times inserts_;
   Times erasures_;
 };
@@ -114,10 +123,11 @@ struct Runs {
   std::vector<double> updates_per_s;
   std::vector<double> device_us;
   std::vector<double> retries;
+  std::vector<double> blocked_part;
 
   ChurnResult result() const {
-    return {spread_of(insert_us), spread_of(erase_us), spread_of(updates_per_s),
-            spread_of(retries).median, spread_of(device_us).median};
+    return {spread_of(insert_us),      spread_of(erase_us),         spread_of(updates_per_s),
+            spread_of(retries).median, spread_of(device_us).median, spread_of(blocked_part).median};
   }
 };
 
@@ -146,9 +156,17 @@ class Runner {
     const double device_before = store_.device_ns();
     const std::uint64_t retries_before = store_.retries();
     const double wall_ns = run(updates_);
-    // One thread never waits for another: what it did not run was taken by other jobs of the
-    // machine, and does not count. With several threads nobody can tell the two apart.
-    const double own_part = lanes_.size() == 1 ? std::min(1.0, lanes_[0]->cpu_ns() / wall_ns) : 1;
+    // Threads that have a CPU each do not take it from one another: when one could have run and did
+    // not, another job of the machine had its CPU, and that does not count. Threads that share CPUs
+    // delay each other, and nobody can tell who it was.
+    double own_part = 0;
+    double blocked_part = 0;
+    for (const auto& lane : lanes_) {
+      own_part += team_.pinned() ? lane->own_part() : 1;
+      blocked_part += lane->blocked_part();
+    }
+    own_part /= static_cast<double>(lanes_.size());
+    runs.blocked_part.push_back(blocked_part / static_cast<double>(lanes_.size()));
     const auto all = static_cast<double>(updates_ * lanes_.size());
     runs.updates_per_s.push_back(all / (wall_ns * own_part) * 1e9);
     runs.device_us.push_back((store_.device_ns() - device_before) / all / 1e3);

@@ -25,9 +25,10 @@ struct ChurnOptions {
 struct ChurnResult {
   Spread insert_us;
   Spread erase_us;
-  Spread updates_per_s;  // of all threads, inserts and deletes
-  double retries = 0;    // of each update
-  double device_us = 0;  // of each update, spent in the emulated block device
+  Spread updates_per_s;     // of all threads, inserts and deletes
+  double retries = 0;       // of each update
+  double device_us = 0;     // of each update, spent in the emulated block device
+  double blocked_part = 0;  // of each thread's time, waiting for a lock: from 0 to 1
 };
 
 using MakeStore = std::function<std::unique_ptr<UpdateStore>()>;
@@ -35,7 +36,8 @@ using MakeStore = std::function<std::unique_ptr<UpdateStore>()>;
 /// For each run, by turns: makes a store, fills it with the same records as every other, warms it
 /// up, measures it, and checks that it holds what was put into it. A store of its own for each run,
 /// so that the spread tells what the place in memory makes of it, too.
-/// Times are those of the wall clock; with one thread, without what other jobs took from it.
+/// Times are those of the wall clock, waiting for locks included; without what other jobs of the
+/// machine took, as long as every thread has a CPU to itself.
 /// Errors: throws Exception kCorrupt when a store does not hold its records; those of the stores.
 std::vector<ChurnResult> race_updates(const std::vector<MakeStore>& stores,
                                       const ChurnOptions& options);

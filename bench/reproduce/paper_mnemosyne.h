@@ -98,7 +98,11 @@ inline constexpr std::string_view kTornbitLarge =
     "from 2048 B on the torn-bit log is the slower one";
 
 // §6.3.2.
+inline constexpr double kBootMsPerGib = 734;
+inline constexpr std::string_view kBoot =
+    "a region for each frame, the worst case: 734 ms for 1 GB of memory, less than a second";
 inline constexpr double kRemapMs = 1.1;
+inline constexpr std::string_view kRemap = "remapping the persistent regions: about 1.1 ms";
 inline constexpr double kScavengeMs = 89;
 inline constexpr double kReincarnationMs = 100;
 inline constexpr std::string_view kReincarnation = "remap, scavenge and replay: less than 100 ms";

@@ -10,7 +10,6 @@
 #include <atomic>
 #include <bit>
 #include <cstdlib>
-#include <filesystem>
 #include <string>
 
 #include "bench/reproduce/stores.h"
@@ -51,24 +50,6 @@ int close_hook(int file) {
   return ::close(file);
 }
 
-/// The environment's directory, removed with all it holds.
-class Directory {
- public:
-  explicit Directory(const std::string& dir) : path_(ScratchFile(dir, "berkeley").path()) {
-    std::filesystem::create_directory(path_);
-  }
-  ~Directory() {
-    std::error_code ignored;  // a scratch directory left behind is no reason to end the program
-    std::filesystem::remove_all(path_, ignored);
-  }
-  Directory(const Directory&) = delete;
-  Directory& operator=(const Directory&) = delete;
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
-
 /// Of its own choice, 4 KiB, for one thread. A value of more than a quarter of that overflows its
 /// page, and transactions of several threads then deadlock at nearly every update: for them, pages
 /// that hold eight values.
@@ -90,7 +71,9 @@ DBT item(const void* data, std::size_t bytes) {
 class BerkeleyHash final : public UpdateStore {
  public:
   explicit BerkeleyHash(const StoreOptions& options)
-      : disk_(options.memory), directory_(options.dir), page_bytes_(page_bytes_for(options)) {
+      : disk_(options.memory),
+        directory_(options.dir, "berkeley"),
+        page_bytes_(page_bytes_for(options)) {
     if (disk_of_process != nullptr)
       throw Exception(Code::kMisuse, "Berkeley DB: one environment at a time; close the other");
     disk_of_process = &disk_;
@@ -180,7 +163,7 @@ class BerkeleyHash final : public UpdateStore {
   }
 
   PcmDisk disk_;
-  Directory directory_;
+  ScratchDirectory directory_;
   std::uint32_t page_bytes_;
   std::uint32_t commit_flags_ = DB_TXN_SYNC;
   std::atomic<std::uint64_t> deadlocks_{0};

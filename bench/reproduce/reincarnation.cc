@@ -121,18 +121,14 @@ Section measure_reincarnation(const Settings& settings) {
   const PoolOptions options = with_large_logs({});
   Section section;
   section.id = "reincarnation";
-  section.title = "§6.3.2: reincarnation";
+  section.title = "§6.3.2: reincarnation of a heap and its transactions";
   section.method = fmt::format(
       "A process with {} records of 64 B at home commits n inserts and is killed; then the pool is "
       "opened. Replay reads the logs ({:.0f} MiB) and makes them durable; of each transaction: "
-      "(all - "
-      "that of none) / n. Map and check: what is neither replay nor heap.",
+      "(all - that of none) / n. Map and check: what is neither replay nor heap.",
       settings.heap_objects,
       static_cast<double>(options.ring_bytes * options.log_slots) / (1 << 20));
   section.x_name = "transactions to replay";
-  section.missing =
-      "The paper's 734 ms to rebuild regions at boot have no counterpart: here a file system keeps "
-      "them.";
   for (const std::uint64_t n : settings.replayed) section.x.push_back(static_cast<double>(n));
   std::vector<std::optional<Spread>> open;
   std::vector<std::optional<Spread>> map;

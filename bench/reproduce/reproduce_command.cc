@@ -33,6 +33,8 @@ const std::vector<Experiment>& experiments() {
       {{"table5"}, one_section<measure_trees>},
       {{"table6"}, one_section<measure_log_throughput>},
       {{"figure6"}, one_section<measure_truncation>},
+      {{"boot"}, one_section<measure_boot>},
+      {{"remap"}, one_section<measure_remap>},
       {{"reincarnation"}, one_section<measure_reincarnation>},
       {{"figure7"}, one_section<measure_latencies>},
   };

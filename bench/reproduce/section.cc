@@ -13,6 +13,10 @@ Spread spread_of(std::vector<double> runs) {
   return {quartiles(std::move(runs)).median, ends.min, ends.max};
 }
 
+Spread ratio_of(const Spread& above, const Spread& below) {
+  return {above.median / below.median, above.min / below.max, above.max / below.min};
+}
+
 std::string warning_of(const Evaluation& evaluation) {
   const Environment& e = evaluation.environment;
   if (e.load_average < 0.5 * e.cpus) return {};
@@ -61,7 +65,7 @@ void Section::add_ratio(std::string name, const std::string& above, const std::s
   for (std::size_t i = 0; i < x.size(); ++i) {
     const std::optional<Spread>& a = top->values[i];
     const std::optional<Spread>& b = bottom->values[i];
-    if (a && b) values[i] = Spread{a->median / b->median, a->min / b->max, a->max / b->min};
+    if (a && b) values[i] = ratio_of(*a, *b);
   }
   add(std::move(name), "x", Origin::kDerived).values = std::move(values);
 }

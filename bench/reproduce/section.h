@@ -19,6 +19,8 @@ struct Spread {
 };
 /// Requires: at least one run.
 Spread spread_of(std::vector<double> runs);
+/// The ratio of the medians, and of the extremes that lie farthest apart.
+Spread ratio_of(const Spread& above, const Spread& below);
 
 enum class Origin : std::uint8_t {
   kPerdure,

@@ -8,7 +8,6 @@
 
 #include "bench/reproduce/judge.h"
 #include "bench/reproduce/svg.h"
-#include "bench/reproduce/truncation.h"
 
 namespace perdure::bench::reproduce {
 namespace {
@@ -58,21 +57,6 @@ TEST(Judge, WithinMeansAFactorOfTwoAroundTheRange) {
   EXPECT_FALSE(within({12, 28.1}, 10, 14));
   EXPECT_EQ(range_text({2, 2.0001}, "x"), "2x");
   EXPECT_EQ(range_text({2, 3.456}, " %"), "2 to 3.46 %");
-}
-
-TEST(Truncation, IsSetWhereThePoolsHaveIt) {
-  struct Without {};
-  struct With {
-    enum class Truncation : std::uint8_t { kEachCommit, kNextCommit, kWhenFull, kBackground };
-    Truncation truncation = Truncation::kNextCommit;
-  };
-  Without without;
-  EXPECT_FALSE(set_truncation(without, TruncationMode::kSynchronous));
-  With with;
-  EXPECT_TRUE(set_truncation(with, TruncationMode::kSynchronous));
-  EXPECT_EQ(with.truncation, With::Truncation::kEachCommit);
-  EXPECT_TRUE(set_truncation(with, TruncationMode::kAsynchronous));
-  EXPECT_EQ(with.truncation, With::Truncation::kBackground);
 }
 
 TEST(Svg, IsWellFormedWhateverTheNames) {

@@ -20,6 +20,8 @@ Settings default_settings() {
   settings.tree_inserts = 10'000;
   settings.replayed = {0, 100, 1'000, 10'000};
   settings.heap_objects = 20'000;
+  settings.frame_mib = {64, 256};
+  settings.regions = {1, 16, 256};
   return settings;
 }
 
@@ -37,6 +39,8 @@ Settings quick_settings() {
   settings.tree_inserts = 100;
   settings.replayed = {0, 50};
   settings.heap_objects = 200;
+  settings.frame_mib = {1, 4};
+  settings.regions = {1, 4};
   return settings;
 }
 
@@ -48,6 +52,7 @@ Settings full_settings() {
   settings.live = 50'000;
   settings.tree_inserts = 50'000;
   settings.heap_objects = 1'000'000;
+  settings.frame_mib = {64, 256, 1024};
   return settings;
 }
 

@@ -27,6 +27,8 @@ struct Settings {
   std::uint64_t tree_inserts = 0;           // in one run of Table 5
   std::vector<std::uint64_t> replayed;      // transactions to replay, §6.3.2
   std::uint64_t heap_objects = 0;           // in the heap that is rebuilt, §6.3.2
+  std::vector<std::uint64_t> frame_mib;     // of memory to reconstruct regions of, §6.3.2
+  std::vector<std::uint64_t> regions;       // of an address space, §6.3.2
 };
 
 Settings default_settings();
@@ -53,5 +55,9 @@ Section measure_trees(const Settings& settings);
 Section measure_log_throughput(const Settings& settings);
 /// §6.3.2: what opening a pool costs.
 Section measure_reincarnation(const Settings& settings);
+/// §6.3.2: reconstructing the regions of all frames when the machine boots.
+Section measure_boot(const Settings& settings);
+/// §6.3.2: mapping the regions of a program when it starts.
+Section measure_remap(const Settings& settings);
 
 }  // namespace perdure::bench::reproduce

@@ -232,7 +232,7 @@ class Redo final : public Engine {
         slot.unflushed_lines.push_back(line);
     }
     if (when == Truncation::kEachCommit) force_home(slot_index);
-    if (when == Truncation::kBackground) wake_consumer();
+    if (when == Truncation::kBackground) wake_consumer(slot);
   }
 
   /// Step 5 of a synchronous commit.
@@ -338,8 +338,8 @@ class Redo final : public Engine {
     while (!stop_) {
       if (parts_.clock->now() == done) {
         asleep_.store(true, std::memory_order_seq_cst);
-        // The time limit is for a commit that looked at `asleep_` just before: nobody waits for it, unless the log is
-        // full, and then the waiting thread helps itself.
+        // The time limit is for logs that stay less than half full, and for a commit that looked at `asleep_` just
+        // before: nobody waits for it, unless the log is full, and then the waiting thread helps itself.
         wake_->wait_for(lock, std::chrono::milliseconds(10));
         asleep_.store(false, std::memory_order_relaxed);
         if (parts_.clock->now() == done) continue;
@@ -357,8 +357,12 @@ class Redo final : public Engine {
       if (poisoned()) return;
     }
   }
-  void wake_consumer() {
-    if (asleep_.load(std::memory_order_relaxed)) wake_->notify_one();
+  /// Only when the log is half full: waking a thread takes longer than most commits, and a consumer
+  /// that comes later writes a line that many of them changed once. It comes by itself, too.
+  void wake_consumer(const LogSlot& slot) {
+    if (slot.log.free_words() < slot.log.ring().count / 2 &&
+        asleep_.load(std::memory_order_relaxed))
+      wake_->notify_one();
   }
 
   Truncation mode() const { return mode_.load(std::memory_order_relaxed); }
