@@ -9,8 +9,10 @@ namespace {
 
 class TortureTest : public ToolTest {
  protected:
-  void survive(const std::string& pool, const std::string& kills) {
-    const ToolRun ran = run({"torture", pool, "--kills", kills, "--json"});
+  void survive(const std::string& pool, const std::string& kills,
+               const std::string& truncation = "auto") {
+    const ToolRun ran =
+        run({"torture", pool, "--kills", kills, "--truncation", truncation, "--json"});
     std::filesystem::remove(pool);
     ASSERT_EQ(ran.code, 0) << ran.err;
     const auto report = nlohmann::json::parse(ran.out);
@@ -33,6 +35,11 @@ TEST_F(TortureTest, NothingIsLostOrHalfDoneInMemory) {
 }
 
 TEST_F(TortureTest, NothingIsLostOrHalfDoneOnAFile) { survive(path("torture.pool"), "500"); }
+
+TEST_F(TortureTest, NothingIsLostWheneverLogsAreTruncated) {
+  for (const char* truncation : {"each-commit", "when-full", "background"})
+    survive("/dev/shm/perdure-torture-" + std::to_string(::getpid()) + ".pool", "120", truncation);
+}
 
 // The test of the test: an engine that is not atomic under a kill must be found out.
 TEST_F(TortureTest, AnEngineWithoutALogIsFoundOut) {

@@ -202,7 +202,8 @@ class Torture {
   void kill_one() {
     Child worker({"torture-worker", options_->file, "--threads", std::to_string(options_->threads),
                   "--domain", options_->domain, "--engine",
-                  std::string(engine_name(options_->pool.engine))});
+                  std::string(engine_name(options_->pool.engine)), "--truncation",
+                  std::string(truncation_name(options_->pool.truncation))});
     const auto opening = worker.receive();
     if (!opening || opening->tag != kOpening)
       throw Exception(Code::kIo, "the worker did not start");
