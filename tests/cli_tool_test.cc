@@ -2,6 +2,7 @@
 // it cannot open.
 #include <sys/mman.h>
 
+#include <array>
 #include <map>
 
 #include <gtest/gtest.h>
@@ -190,7 +191,7 @@ TEST_F(CliTest, CheckListsLeakedObjects) {
 /// A root of a type that the tool does not know.
 struct Mine {
   link<Mine> first;
-  std::uint64_t numbers[3];
+  std::array<std::uint64_t, 3> numbers;
 };
 
 TEST_F(CliTest, CheckLooksForLinksInRootsOfUnknownTypes) {

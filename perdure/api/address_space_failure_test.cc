@@ -45,6 +45,9 @@ class SpoiltFiles final : public SpaceFiles {
     if (auto failed = (*plan_)("map")) return *failed;
     return real_->map(file, file_offset, begin, bytes, protection);
   }
+  void protect(Offset begin, std::uint64_t bytes, std::uint32_t protection) override {
+    real_->protect(begin, bytes, protection);
+  }
   Result<void> map_nowhere(Offset begin, std::uint64_t bytes) override {
     return real_->map_nowhere(begin, bytes);
   }
