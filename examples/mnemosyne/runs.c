@@ -12,18 +12,18 @@ struct node {
   struct node persistent* next;
   long run;
 };
-pstatic struct node persistent* persistent runs;  // keeps its value from run to run
+pstatic struct node persistent* persistent newest;  // keeps its value from run to run
 
 int main(void) {
   __transaction_atomic {  // after any crash, all of this has happened or nothing
-    struct node persistent* const before = runs;
-    struct node persistent* const fresh = pmalloc(sizeof *fresh, &runs);
+    struct node persistent* const before = newest;
+    struct node persistent* const fresh = pmalloc(sizeof *fresh, &newest);
     if (fresh != NULL) {
       fresh->next = before;
       fresh->run = before != NULL ? before->run + 1 : 1;
     }
   }
-  for (const struct node persistent* at = runs; at != NULL; at = at->next)
+  for (const struct node persistent* at = newest; at != NULL; at = at->next)
     printf(at->next != NULL ? "%ld " : "%ld\n", at->run);
   return 0;
 }
