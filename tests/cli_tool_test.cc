@@ -228,15 +228,15 @@ TEST_F(CliTest, CompactLeavesOutWhatNobodyCanFind) {
   const std::string before = run({"kv", "scan", pool_}).out;
   {
     Pool pool = Pool::open(pool_).value();
-    pool.atomically([&](Tx& tx) {
-      for (int i = 0; i < 700; ++i) static_cast<void>(tx.allocate(4000));
-    });
     // A log's records are packed: what only they refer to is found all the same.
     Log log = Log::open_or_create(pool, "log", 4096).value();
     const Offset only_there = pool.atomically(
         [&](Tx& tx) { return tx.link_to(static_cast<Mine*>(tx.allocate(sizeof(Mine)))).offset; });
     ASSERT_TRUE(log.append(&only_there, sizeof(only_there)));
     log.flush();
+    pool.atomically([&](Tx& tx) {
+      for (int i = 0; i < 700; ++i) static_cast<void>(tx.allocate(4000));
+    });
   }
   const std::string copy = pool_ + ".fresh";
   const Json done = json_of({"compact", pool_, copy, "--json"});

@@ -24,7 +24,7 @@ class Search {
     for (const RegionEntry& region : regions_) scan(region_->base() + region.begin, region.bytes);
     for (const RootEntry& root :
          pool_->read_only([&](Tx& tx) { return pool_->core().roots(tx); })) {
-      found(root.object);
+      found_object(root.object);
       if (root.type == Log::root_type()) scan_log(root);
     }
     while (!to_scan_.empty()) {
@@ -48,8 +48,12 @@ class Search {
       Word word = 0;
       std::memcpy(&word, begin + at, kWordBytes);
       if (word == 0) continue;
-      found(word);                                         // a link
-      found(word - region_->superblock().preferred_base);  // an address
+      found_object(word);  // a link
+      const Offset address = word - region_->superblock().preferred_base;
+      found_object(address);
+      if (const auto which = holder(regions_, address, [](const auto& r) { return r.begin; });
+          which < regions_.size())
+        region_found_[which] = true;
     }
   }
 
@@ -61,15 +65,12 @@ class Search {
   }
 
   /// `offset` may be anything.
-  void found(Offset offset) {
+  void found_object(Offset offset) {
     if (const auto at = holder(objects_, offset, [](const auto& o) { return o.offset; });
         at < objects_.size() && !object_found_[at]) {
       object_found_[at] = true;
       to_scan_.push_back(at);
     }
-    if (const auto at = holder(regions_, offset, [](const auto& r) { return r.begin; });
-        at < regions_.size())
-      region_found_[at] = true;
   }
 
   /// The index of the piece that `offset` lies in, or past the end.

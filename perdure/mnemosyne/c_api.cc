@@ -218,6 +218,7 @@ void merge_word(EngineDomain& domain, Word* word, Word value, Word mask) {
 /// What goes past the transactions must not be undone by their records.
 void settle(const void* address, std::size_t size) {
   const std::byte* const at = space().fixed_address(static_cast<const std::byte*>(address));
+  if (!space().contains(at)) return;  // the caller says so
   try {
     space().pool().core().settle(static_cast<Offset>(at - space().base()), size);
   } catch (const Exception& error) {
