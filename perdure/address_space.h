@@ -114,7 +114,7 @@ class AddressSpace {
   std::uint64_t range_bytes() const { return range_bytes_; }
   /// The regions made by map(), sorted by address.
   std::vector<RegionEntry> regions();
-  /// Time from the start of opening until everything was mapped, without recovery.
+  /// What mapping the regions and static variables took at open, without the heap's file and recovery.
   std::uint64_t remap_nanoseconds() const { return remap_nanoseconds_; }
 
  private:
