@@ -64,6 +64,13 @@ struct StoreRow {
 inline constexpr std::array<StoreRow, 2> kTable4 = {{{64, 19382, 42057}, {1024, 2044, 30361}}};
 inline constexpr Range kStoreGain{2, 15, "about 2-15 times faster than Tokyo Cabinet with msync"};
 
+// §6.2, Table 4: OpenLDAP, adds per second, 16 threads.
+inline constexpr unsigned kLdapThreads = 16;
+inline constexpr double kLdapMnemosyne = 7350;
+inline constexpr double kLdapBerkeley = 5428;
+inline constexpr std::string_view kLdapGain =
+    "35 percent more updates than with back-bdb, its transactional back end";
+
 // §6.3, Table 5.
 struct TreeRow {
   std::uint64_t nodes;

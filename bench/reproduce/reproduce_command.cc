@@ -29,6 +29,7 @@ std::vector<Section> one_section(const Settings& settings) {
 const std::vector<Experiment>& experiments() {
   static const std::vector<Experiment> all = {
       {{"table4"}, one_section<measure_store>},
+      {{"openldap"}, one_section<measure_ldap>},
       {{"figure4", "figure5"}, measure_hash_table},
       {{"table5"}, one_section<measure_trees>},
       {{"table6"}, one_section<measure_log_throughput>},

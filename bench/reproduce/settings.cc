@@ -22,6 +22,7 @@ Settings default_settings() {
   settings.heap_objects = 20'000;
   settings.frame_mib = {64, 256};
   settings.regions = {1, 16, 256};
+  settings.ldap_entries = 10'000;
   return settings;
 }
 
@@ -41,6 +42,7 @@ Settings quick_settings() {
   settings.heap_objects = 200;
   settings.frame_mib = {1, 4};
   settings.regions = {1, 4};
+  settings.ldap_entries = 100;
   return settings;
 }
 
@@ -53,6 +55,7 @@ Settings full_settings() {
   settings.tree_inserts = 50'000;
   settings.heap_objects = 1'000'000;
   settings.frame_mib = {64, 256, 1024};
+  settings.ldap_entries = 100'000;
   return settings;
 }
 

@@ -29,6 +29,7 @@ struct Settings {
   std::uint64_t heap_objects = 0;           // in the heap that is rebuilt, §6.3.2
   std::vector<std::uint64_t> frame_mib;     // of memory to reconstruct regions of, §6.3.2
   std::vector<std::uint64_t> regions;       // of an address space, §6.3.2
+  std::uint64_t ldap_entries = 0;           // added to a directory, Table 4
 };
 
 Settings default_settings();
@@ -49,6 +50,8 @@ Section measure_truncation(const Settings& settings);
 Section measure_latencies(const Settings& settings);
 /// Table 4, the part of Tokyo Cabinet.
 Section measure_store(const Settings& settings);
+/// Table 4, the part of OpenLDAP.
+Section measure_ldap(const Settings& settings);
 /// Table 5: updating a tree against serialising it.
 Section measure_trees(const Settings& settings);
 /// Table 6: the two logs.

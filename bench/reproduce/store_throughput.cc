@@ -19,8 +19,8 @@ Section measure_store(const Settings& settings) {
       settings.live);
   section.x_name = "value (bytes)";
   section.missing =
-      "The paper's modified Tokyo Cabinet is replaced by our btree_map. OpenLDAP under SLAMD, the "
-      "other half of the table, is not run.";
+      "The paper's modified Tokyo Cabinet is replaced by our btree_map. The other half of the "
+      "table is `openldap`.";
   for (const paper::StoreRow& row : paper::kTable4)
     section.x.push_back(static_cast<double>(row.value_bytes));
   const bool with_peer = peers().tokyo_cabinet != nullptr;

@@ -15,11 +15,13 @@
 
 #include "perdure/base/crc32c.h"
 #include "perdure/heap/layout.h"
+#include "tests/fuzz/input.h"
 #include "tests/specimen.h"
 
 namespace {
 
 using namespace perdure;  // NOLINT
+using fuzz::Input;
 using testing::Image;
 
 // ---- what the fuzzer watches beside crashes -----------------------------------------------------
@@ -41,26 +43,6 @@ void on_free(const volatile void* memory) {
 }
 
 // ---- mutations ----------------------------------------------------------------------------------
-
-/// Takes the input apart; zeroes when it is at its end.
-class Input {
- public:
-  Input(const std::uint8_t* data, std::size_t bytes) : at_(data), left_(bytes) {}
-  bool empty() const { return left_ == 0; }
-  template <class T>
-  T take() {
-    T value{};
-    const std::size_t here = std::min(sizeof(T), left_);
-    std::memcpy(&value, at_, here);
-    at_ += here;
-    left_ -= here;
-    return value;
-  }
-
- private:
-  const std::uint8_t* at_;
-  std::size_t left_;
-};
 
 class Mutator {
  public:

@@ -89,8 +89,8 @@ class Bench {
       throw Exception(Code::kInvalid, options.dir + ": lies in memory; name a directory on a disk");
   }
 
-  Report run() {
-    const std::vector<Row> all = rows(options_->entries);
+  /// Measures the rows, on both sides.
+  void measure(const std::vector<Row>& all) {
     Process server =
         start_server(scratch_.at("ldap.pool"), scratch_.at("sock"), scratch_.at("serve.log"),
                      {"--threads", std::to_string(options_->threads)});
@@ -99,8 +99,8 @@ class Bench {
     fs::create_directories(scratch_.at("mdb"));
     Slapd mdb_slapd(files_, scratch_.at("."), "mdb", "back_mdb", mdb_database(scratch_.at("mdb")));
     for (const Slapd* slapd : {&ours_slapd, &mdb_slapd}) bench::add_ldap_frame(load_of(*slapd));
-    std::vector<LdapLoaded> ours(all.size());
-    std::vector<LdapLoaded> theirs(all.size());
+    ours.resize(all.size());
+    theirs.resize(all.size());
     for (std::size_t i = 0; i < all.size(); ++i) {
       tools::Progress progress(fmt::format("{}, {} clients", all[i].operation, all[i].clients),
                                2 * all[i].count);
@@ -117,6 +117,11 @@ class Bench {
     ours_slapd.process().stop();
     if (const int code = server.stop(); code != 0)
       throw Exception(Code::kIo, "the server ended with code " + std::to_string(code));
+  }
+
+  Report run() {
+    const std::vector<Row> all = rows(options_->entries);
+    measure(all);
     Report table = Report::array();
     for (std::size_t i = 0; i < all.size(); ++i) {
       const double mine = rate(ours[i]);
@@ -141,6 +146,13 @@ class Bench {
             {"rows", table}};
   }
 
+  /// A row as it was measured: of all its turns, and the rate of each.
+  struct Measured : LdapLoaded {
+    std::vector<double> rates;
+  };
+  std::vector<Measured> ours;
+  std::vector<Measured> theirs;
+
  private:
   static double rate(const LdapLoaded& loaded) {
     return loaded.seconds > 0 ? static_cast<double>(loaded.operations) / loaded.seconds : 0;
@@ -158,7 +170,7 @@ class Bench {
 
   /// One of a row's turns, added to `sum`.
   static void measure(const char* label, LdapLoad load, const Row& row, std::uint64_t turn,
-                      LdapLoaded& sum, tools::Progress& progress, std::uint64_t& done) {
+                      Measured& sum, tools::Progress& progress, std::uint64_t& done) {
     load.kind = row.kind;
     load.connections = row.clients;
     const std::uint64_t begin = row.count * turn / kTurns;
@@ -173,6 +185,7 @@ class Bench {
       throw Exception(Code::kIo, fmt::format("{}: {}: {}", label, row.operation, loaded.failure));
     sum.operations += loaded.operations;
     sum.seconds += loaded.seconds;
+    sum.rates.push_back(rate(loaded));
     sum.latencies_ns.insert(sum.latencies_ns.end(), loaded.latencies_ns.begin(),
                             loaded.latencies_ns.end());
   }
@@ -185,6 +198,14 @@ class Bench {
 };
 
 }  // namespace
+
+AddRates measure_adds(const std::string& dir, std::uint64_t entries, unsigned clients) {
+  Options options;
+  options.dir = dir;
+  Bench bench(options);
+  bench.measure({{"add", LdapLoad::Kind::kAdd, clients, 0, entries}});
+  return {std::move(bench.ours[0].rates), std::move(bench.theirs[0].rates)};
+}
 
 void add_bench_command(CLI::App& ldap) {
   auto options = std::make_shared<Options>();
