@@ -1,8 +1,8 @@
 #include "perdure/domain/latency.h"
 
 #include <algorithm>
-#include <chrono>
 #include <array>
+#include <chrono>
 #include <vector>
 
 #include <gtest/gtest.h>
