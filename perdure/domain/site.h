@@ -21,6 +21,17 @@ namespace perdure {
     "came")                                                                                        \
   X(kLogBodyFence,                                                                                 \
     "(commit-record log) the commit record may become durable before the body it seals")           \
+  X(kXilRecord,                                                                                    \
+    "(execution in log) the records of a transaction are not written back at its commit: an "      \
+    "acknowledged transaction is lost")                                                            \
+  X(kXilCommit, "as kXilRecord: the transaction is acknowledged while its records are on the way") \
+  X(kXilBridge,                                                                                    \
+    "(execution in log) an abort record is not written back: an acknowledged commit behind it "    \
+    "cannot be reached")                                                                           \
+  X(kXilHole,                                                                                      \
+    "(execution in log) a hole keeps the torn bits of the lap before: two laps on it reads as "    \
+    "written")                                                                                     \
+  X(kXilFill, "as kXilHole, for the holes that recovery found")                                    \
   X(kSpillBody,                                                                                    \
     "a record too large for the ring is named by it, but its words are not written back")          \
   X(kSpillFence, "the ring may name a spilled record whose words are not durable yet")             \
