@@ -53,6 +53,7 @@ class Scanner {
   Scanner(const Ring& ring, std::uint64_t retired) : records_(ring), retired_(retired) {}
 
   XilScan run() {
+    scan_.tail = place_of(0, true);  // of a log of which nothing is needed
     find_commits();
     if (commits_.empty() || !find_end()) return nothing();
     follow();
@@ -100,7 +101,14 @@ class Scanner {
 
   /// Drops the newest commit when it was cut. False: nothing is left, or there is damage.
   bool find_end() {
-    if (judge(commits_.front()).verdict == Verdict::kIncomplete) commits_.erase(commits_.begin());
+    const Judged newest = judge(commits_.front());
+    if (newest.verdict == Verdict::kDamaged) return false;
+    scan_.tail = commits_.front().commit + 1;
+    if (newest.verdict == Verdict::kComplete) return true;
+    // With nothing before it the log goes on where the cut transaction began, on its lap: what is there of it then reads
+    // as not yet written, and not, on the lap after, as complete.
+    scan_.tail = commits_.front().commit - closing_of(records_.load(commits_.front().commit)).back;
+    commits_.erase(commits_.begin());
     if (commits_.empty()) return false;
     scan_.tail = commits_.front().commit + 1;
     return true;
@@ -167,10 +175,9 @@ class Scanner {
     scan_.damage = what;
     scan_.damaged_record = place % records_.count();
   }
-  /// An empty log begins at a lap whose torn bit is 1.
   XilScan nothing() {
     scan_.transactions.clear();
-    scan_.head = scan_.tail = place_of(0, true);
+    scan_.head = scan_.tail;
     return std::move(scan_);
   }
 
