@@ -27,10 +27,14 @@
 // never arrived there would look written. There is no head on the media: see xil_recovery.h for how it is found.
 //
 // Recovery of what scan_xil() found (repeating it is the answer to any cut):
-//   1. adopt: flush the whole ring                what a killed process left may be in caches only
+//   1. adopt: flush the whole ring, and the caller's word; fence
+//                                                 what a killed process left may be in caches only; cut here ⇒ the same
+//                                                 transactions, unless caches alone held the last
 //   2. settle: give the holes between transactions their lap's torn bits, make what lies behind the last read as not yet
-//      written; fence                             cut here ⇒ the same transactions, unless caches alone held the last
+//      written; fence                             cut here ⇒ the same transactions
 //   3. go on appending                            cut here ⇒ as at the top
+// Without the fence of step 1 a cut could take the caller's word back, which only caches held, but keep a part of step 2:
+// then records that are not retired any longer would be missing.
 //
 // Source: Blurred Persistence (ACM TOS 12(1), 2016) §3.2, §3.5, §4.2. Deviations, besides the record's (xil_record.h):
 // recovery goes backward from the newest commit, and the head needs no run that starts at the ring's beginning: the log
@@ -55,7 +59,8 @@ class XilLog {
   using Place = xil::Place;
   using Update = xil::Update;
 
-  /// The log that `scan` found in `ring`. Requires: no damage; adopt(), settle() and a fence before the first append.
+  /// The log that `scan` found in `ring`. Requires: no damage; adopt(), a fence, settle() and a fence before the first
+  /// append.
   XilLog(const Ring& ring, const XilScan& scan)
       : records_(ring),
         head_(scan.head),
@@ -185,7 +190,7 @@ class XilLog {
     records_.flush(domain, head_, head_ + records_.count(), Site::kAdopt);
   }
   /// Puts what scan_xil() found in order: holes get their torn bits, everything behind the last transaction reads as not
-  /// yet written. Requires: called once, before the first append.
+  /// yet written. Requires: called once, before the first append; the word that says what is retired is durable.
   /// Durable: after the caller's fence (Site::kEraseFence). A cut before it leaves any part of it, which only takes more
   /// from transactions that do not count.
   template <Domain D>

@@ -147,6 +147,7 @@ template <Domain D>
 XilLog open_xil(D& domain, const Ring& ring, std::uint64_t retired) {
   XilLog log(ring, scan_xil(ring, retired));
   log.adopt(domain);
+  (void)domain.fence(Site::kAdoptFence);
   log.settle(domain);
   (void)domain.fence(Site::kEraseFence);
   return log;
