@@ -5,8 +5,8 @@
 // A transaction:
 //   1. append, rewrite: ordinary stores           cut here ⇒ any part of the records, no commit record: uncommitted
 //   2. commit stores the commit record            cut here ⇒ counts only if every half of every record arrived, in its
-//                                                 last version: then it is whole, else as at 1
-//   3. flush the transaction's lines; fence       returned ⇒ seen by every later recovery until retired
+//      and flushes the transaction's lines        last version: then it is whole, else as at 1
+//   3. make_durable: fence                        returned ⇒ seen by every later recovery until retired
 //   or
 //   2. abort closes the records by an abort record and starts its write-back
 //                                                 cut here ⇒ a log that ends before the transaction
@@ -126,12 +126,12 @@ class XilLog {
   /// What the transaction wrote at `place`: its own reads. Requires: a place of the open transaction.
   Update update(Place place) const { return xil::update_of(records_.load(place)); }
 
-  /// Commits the open transaction under `stamp`.
+  /// Closes the open transaction by a commit record under `stamp` and starts the write-back of its records.
   /// Requires: open_records() > 0; a stamp above all before in this log, below 2^48, and less than 2^24 above the last
-  ///           that is not truncated.
-  /// Durable:  when it returns true, the only wait. False: the storage failed, and the next open decides.
+  ///           that is not truncated; the last commit made durable.
+  /// Durable:  after make_durable(), which must come before the next append.   Errors: none.
   template <Domain D>
-  [[nodiscard]] bool commit(D& domain, std::uint64_t stamp) {
+  void commit(D& domain, std::uint64_t stamp) {
     PERDURE_CHECK(open_records() > 0 && open_records() <= xil::kMaxBack, "a commit of no records");
     PERDURE_CHECK(stamp > last_stamp_ && stamp <= kMax48, "commit stamps rise");
     const std::uint64_t age = needs_last_commit() ? stamp - last_stamp_ : 0;
@@ -142,6 +142,12 @@ class XilLog {
     last_commit_ = tail_;
     last_stamp_ = stamp;
     close();
+  }
+
+  /// Waits for the commit, and for whatever else this thread flushed before. False: the storage failed, and the next open
+  /// decides.
+  template <Domain D>
+  [[nodiscard]] bool make_durable(D& domain) {
     // Orders: the records, and the abort record before them, before the acknowledgement and the home stores. Without it a
     //         cut may keep a home store whose transaction is incomplete, and recovery could not take it back.
     return domain.fence(Site::kXilCommit);

@@ -27,11 +27,11 @@ struct UsedLog {
     XilLog log = open_xil(domain, memory.ring(), 0);
     while (log.begin() < 3 * 32 + start) {
       append_random(domain, log, random, 1 + random() % 3);
-      EXPECT_TRUE(log.commit(domain, ++stamp));
+      EXPECT_TRUE(commit(log, domain, ++stamp));
       drop(log);
     }
     first = {++stamp, append_random(domain, log, random, 1)};
-    EXPECT_TRUE(log.commit(domain, stamp));
+    EXPECT_TRUE(commit(log, domain, stamp));
     retired = stamp - 1;
     opened.emplace(std::move(log));
   }
@@ -60,7 +60,7 @@ TEST(XilRecovery, EverySubsetOfMissingWordsIsDetected) {
       const auto begin = used.log().begin();
       const Remembered last{++used.stamp,
                             append_random(used.domain, used.log(), used.random, length)};
-      ASSERT_TRUE(used.log().commit(used.domain, used.stamp));
+      ASSERT_TRUE(commit(used.log(), used.domain, used.stamp));
       const std::uint64_t words = 2 * (length + 1);
       for (std::uint64_t kept = 0; kept < (1u << words); ++kept) {
         RingWords image = before;
@@ -100,8 +100,8 @@ TEST(XilRecovery, EveryCutBeforeTheFenceOfACommit) {
           update.bytes = 0xff;
           log.rewrite(used.domain, log.begin() + i % 2, update.value);
         }
-        const auto commit = log.begin() + 2;
-        ASSERT_TRUE(log.commit(used.domain, used.stamp));
+        const auto commit_record = log.begin() + 2;
+        ASSERT_TRUE(commit(log, used.domain, used.stamp));
         cuts += used.domain.every_cut([&](RingWords image) {
           const XilScan scan = scan_xil(image.ring(), used.retired);
           ASSERT_EQ(scan.damage, nullptr) << scan.damage;
@@ -113,7 +113,8 @@ TEST(XilRecovery, EveryCutBeforeTheFenceOfACommit) {
           }
           ASSERT_EQ(found, std::vector<Remembered>{used.first});
           const xil::Records records(image.ring());
-          if (records.written(commit) && records.written(commit - 1) && records.written(commit - 2))
+          if (records.written(commit_record) && records.written(commit_record - 1) &&
+              records.written(commit_record - 2))
             ++old_versions;
         });
       }
@@ -138,7 +139,7 @@ TEST(XilRecovery, AHoleIsResetBeforeItsRoomIsUsedAgain) {
         if (with_hole && i == 1) {
           log.abort(domain);
         } else {
-          ASSERT_TRUE(log.commit(domain, ++stamp));
+          ASSERT_TRUE(commit(log, domain, ++stamp));
         }
       }
       if (reset) log.reset_holes(domain, log.begin());
@@ -148,11 +149,11 @@ TEST(XilRecovery, AHoleIsResetBeforeItsRoomIsUsedAgain) {
     fill_lap(false);
     fill_lap(true);
     append_random(domain, log, random, 7);
-    ASSERT_TRUE(log.commit(domain, ++stamp));
+    ASSERT_TRUE(commit(log, domain, ++stamp));
     append_random(domain, log, random, 7);
     domain.power_fails = true;
     const auto hole = log.begin() + 1;
-    ASSERT_TRUE(log.commit(domain, ++stamp));
+    ASSERT_TRUE(commit(log, domain, ++stamp));
     std::uint64_t misread = 0;
     domain.every_cut([&](RingWords image) {
       if (xil::Records(image.ring()).load(hole).data != memory[2 * (hole % 32)])
@@ -239,7 +240,8 @@ class Life {
   void commit() {
     const auto lap = log_->begin() / log_->capacity_records();
     stamp_ += 1 + random_() % 5;
-    (void)log_->commit(*domain_, stamp_);
+    log_->commit(*domain_, stamp_);
+    (void)log_->make_durable(*domain_);
     committed_.push_back({stamp_, open_});
     ends_.push_back(log_->begin());
     forget_open();
@@ -382,7 +384,7 @@ TEST(XilRecovery, EveryFlippedBitIsDetectedOrHarmlessOrLooksLikeACutOfTheNewest)
       append_random(used.domain, used.log(), used.random, length % 3);
       used.log().abort(used.domain);
       model.push_back({++used.stamp, append_random(used.domain, used.log(), used.random, length)});
-      ASSERT_TRUE(used.log().commit(used.domain, used.stamp));
+      ASSERT_TRUE(commit(used.log(), used.domain, used.stamp));
     }
     const std::vector<Remembered> without_newest(model.begin(), model.end() - 1);
     for (std::uint64_t word = 0; word < used.memory.size(); ++word) {
@@ -448,7 +450,7 @@ TEST(XilRecovery, AnyGarbageIsSurvivedAndAnEmptyRingIsAnEmptyLog) {
       }
     }
     const Remembered next{stamp, append_random(domain, log, random, 2)};
-    ASSERT_TRUE(log.commit(domain, stamp));
+    ASSERT_TRUE(commit(log, domain, stamp));
     const auto found = read_all(memory.ring(), scan_xil(memory.ring(), now_retired));
     ASSERT_FALSE(found.empty());
     EXPECT_EQ(found.back(), next);

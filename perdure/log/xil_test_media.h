@@ -153,6 +153,13 @@ XilLog open_xil(D& domain, const Ring& ring, std::uint64_t retired) {
   return log;
 }
 
+/// A commit and its wait.
+template <Domain D>
+bool commit(XilLog& log, D& domain, std::uint64_t stamp) {
+  log.commit(domain, stamp);
+  return log.make_durable(domain);
+}
+
 /// A transaction as a test remembers it: what it wrote, in order.
 struct RememberedUpdate {
   Offset address;

@@ -49,7 +49,8 @@ class BareXil final : public Session {
     log_.rewrite(domain_, first + length - 1, value_of(step, 0, 98));
     log_.rewrite(domain_, first + length - 1, value_of(step, length, length - 1));
     log_.rewrite(domain_, first, value_of(step, length, 0));
-    (void)log_.commit(domain_, step);
+    log_.commit(domain_, step);
+    (void)log_.make_durable(domain_);
   }
 
   std::optional<std::string> check(std::uint64_t step) override {
