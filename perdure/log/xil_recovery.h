@@ -17,6 +17,7 @@
 #pragma once
 
 #include <algorithm>
+#include <optional>
 #include <vector>
 
 #include "perdure/log/xil_record.h"
@@ -62,6 +63,10 @@ class Scanner {
       damaged("a commit record that no later one leads to", commits_.back().commit);
       return nothing();
     }
+    if (cut_ && !cut_stands_behind(scan_.tail, scan_.transactions.back().first)) {
+      damaged("a commit record stands where none was begun", cut_->commit);
+      return nothing();
+    }
     std::reverse(scan_.transactions.begin(), scan_.transactions.end());
     scan_.head = scan_.transactions.front().first;
     return std::move(scan_);
@@ -105,13 +110,22 @@ class Scanner {
     if (newest.verdict == Verdict::kDamaged) return false;
     scan_.tail = commits_.front().commit + 1;
     if (newest.verdict == Verdict::kComplete) return true;
+    cut_ = commits_.front();
     // With nothing before it the log goes on where the cut transaction began, on its lap: what is there of it then reads
     // as not yet written, and not, on the lap after, as complete.
-    scan_.tail = commits_.front().commit - closing_of(records_.load(commits_.front().commit)).back;
+    scan_.tail = cut_->commit - closing_of(records_.load(cut_->commit)).back;
     commits_.erase(commits_.begin());
     if (commits_.empty()) return false;
     scan_.tail = commits_.front().commit + 1;
     return true;
+  }
+
+  /// Whether the cut transaction stands behind the log's end, on the lap that is written there.
+  bool cut_stands_behind(Place tail, Place head) const {
+    const std::uint64_t count = records_.count();
+    const Place commit = tail + (cut_->commit + count - tail % count) % count;
+    return commit < head + count && records_.torn(commit) == records_.torn(cut_->commit) &&
+           commit - tail >= closing_of(records_.load(commit)).back;
   }
 
   void follow() {
@@ -133,8 +147,9 @@ class Scanner {
     const Place commit = candidate.commit;
     if (!records_.written(commit)) return {Verdict::kIncomplete};
     const Closing closing = closing_of(records_.load(commit));
-    if (closing.back == 0 || closing.back >= records_.count() || closing.age > closing.stamp)
-      return damaged_at("a commit record is out of range", commit);
+    if (closing.stamp != candidate.stamp || closing.back == 0 || closing.back >= records_.count() ||
+        closing.age > closing.stamp)
+      return damaged_at("a commit record is another than expected, or out of range", commit);
     const Place first = commit - closing.back;
     std::uint64_t rewrites = 0;
     for (Place place = first; place < commit; ++place) {
@@ -184,6 +199,7 @@ class Scanner {
   Records records_;
   std::uint64_t retired_;
   std::vector<Candidate> commits_;  // not retired, the newest first
+  std::optional<Candidate> cut_;    // newer, but not complete
   XilScan scan_;
 };
 

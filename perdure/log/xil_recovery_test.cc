@@ -415,6 +415,20 @@ TEST(XilRecovery, EveryFlippedBitIsDetectedOrHarmlessOrLooksLikeACutOfTheNewest)
               static_cast<unsigned long long>(newest_missing));
 }
 
+TEST(XilRecovery, RoomThatIsUsedBeforeItsStampIsRetiredIsFound) {
+  RingWords memory(32);
+  CachedLines domain(memory);
+  std::mt19937_64 random{10};
+  XilLog log = open_xil(domain, memory.ring(), 0);
+  append_random(domain, log, random, 3);
+  ASSERT_TRUE(commit(log, domain, 1));
+  log.truncate_to(log.begin());
+  append_random(domain, log, random, 3);
+  ASSERT_TRUE(commit(log, domain, 2));
+  EXPECT_EQ(scan_xil(memory.ring(), 1).damage, nullptr);
+  EXPECT_NE(scan_xil(memory.ring(), 0).damage, nullptr) << "stamp 1 was not retired after all";
+}
+
 TEST(XilRecovery, AnyGarbageIsSurvivedAndAnEmptyRingIsAnEmptyLog) {
   std::mt19937_64 random{9};
   std::uint64_t damaged = 0;
