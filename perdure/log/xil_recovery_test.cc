@@ -163,6 +163,44 @@ TEST(XilRecovery, AHoleIsResetBeforeItsRoomIsUsedAgain) {
   }
 }
 
+// The same for all that aborts and truncations may do to holes: what lies before the head shows its own lap.
+TEST(XilRecovery, WhatIsTruncatedHasTheTornBitsOfItsLapOnTheMedia) {
+  RingWords memory(64);
+  CachedLines domain(memory);
+  std::mt19937_64 random{11};
+  XilLog log = open_xil(domain, memory.ring(), 0);
+  const xil::Place first = log.head();
+  std::vector<xil::Place> ends{first};  // of what is closed
+  std::uint64_t stamp = 0;
+  const auto close = [&](std::uint64_t length) {
+    if (log.free_records() < length) return;
+    append_random(domain, log, random, length);
+    if (random() % 2 == 0) {
+      log.abort(domain);
+    } else {
+      ASSERT_TRUE(commit(log, domain, ++stamp));
+    }
+    ends.push_back(log.begin());
+  };
+  for (int round = 0; round < 20000; ++round) {
+    close(1 + random() % 9);
+    if (random() % 4 != 0) continue;
+    const std::size_t dropped = random() % ends.size();
+    const xil::Place position = ends[dropped];
+    log.reset_holes(domain, position);
+    (void)domain.fence(Site::kTruncateHome);
+    if (random() % 2 == 0) close(3);  // goes on while the caller retires
+    log.truncate_to(position);
+    ends.erase(ends.begin(), ends.begin() + static_cast<std::ptrdiff_t>(dropped));
+    RingWords media = domain.certain();
+    const xil::Records records(media.ring());
+    const xil::Place reused = log.begin() - std::min(log.begin() - first, records.count());
+    for (xil::Place place = std::max(first, reused); place < position; ++place)
+      ASSERT_TRUE(records.written(place)) << "round " << round;
+  }
+  EXPECT_GT(log.begin(), 1000 * 64u);
+}
+
 // ---- a log of a random life -----------------------------------------------------------------------
 
 /// A program that appends, rewrites, aborts, commits and truncates, its power cuts, and what must be found after them.
@@ -427,6 +465,27 @@ TEST(XilRecovery, RoomThatIsUsedBeforeItsStampIsRetiredIsFound) {
   ASSERT_TRUE(commit(log, domain, 2));
   EXPECT_EQ(scan_xil(memory.ring(), 1).damage, nullptr);
   EXPECT_NE(scan_xil(memory.ring(), 0).damage, nullptr) << "stamp 1 was not retired after all";
+}
+
+TEST(XilRecovery, ALogThatIsLongerThanItsRingIsDamage) {
+  RingWords memory(32);
+  CachedLines domain(memory);
+  const xil::Records records(memory.ring());
+  const auto put = [&](xil::Place commit, std::uint64_t stamp, std::uint64_t age) {
+    records.store(domain, commit - 1, xil::encode({8, stamp, 0xff}, records.torn(commit - 1)));
+    records.store(domain, commit, records.seal({true, stamp, 1, age}, commit));
+  };
+  const auto lead_to = [&](std::uint64_t stamp, xil::Place from, std::uint64_t back) {
+    records.store(domain, from, records.seal({false, stamp, back}, from));
+  };
+  put(100, 3, 1);
+  lead_to(2, 98, 20);
+  put(78, 2, 0);
+  EXPECT_EQ(scan_xil(memory.ring(), 0).transactions.size(), 2u);
+  put(78, 2, 1);
+  lead_to(1, 76, 20);
+  put(56, 1, 0);  // 46 records before the end
+  EXPECT_NE(scan_xil(memory.ring(), 0).damage, nullptr);
 }
 
 TEST(XilRecovery, AnyGarbageIsSurvivedAndAnEmptyRingIsAnEmptyLog) {

@@ -110,7 +110,8 @@ class CachedLines {
       ++arrived[i];
     }
   }
-  std::size_t written_through() const { return through_.size(); }
+  /// What a cut leaves for certain.
+  RingWords certain() const { return media_; }
 
   std::uint64_t fences = 0;
   bool power_fails = false;  // before the next fence completes
