@@ -1,4 +1,4 @@
-// What recovery finds in the ring of an XilLog after a power cut, and after damage.
+// What recovery finds in the ring of an XilLog after a power cut.
 #include "perdure/log/xil_recovery.h"
 
 #include <memory>
@@ -10,46 +10,6 @@
 
 namespace perdure {
 namespace {
-
-std::vector<RememberedUpdate> append_random(auto& domain, XilLog& log, std::mt19937_64& random,
-                                            std::uint64_t count) {
-  std::vector<RememberedUpdate> updates;
-  for (std::uint64_t i = 0; i < count; ++i) {
-    updates.push_back({(random() & kMax48) / 8 * 8, random(), static_cast<std::uint8_t>(random())});
-    log.append(domain, updates.back().address, updates.back().value, updates.back().bytes);
-  }
-  return updates;
-}
-
-/// A log of 32 records into its second lap at least, so that old records lie behind its end; `start` moves where.
-struct UsedLog {
-  explicit UsedLog(std::uint64_t start) : memory(32), domain(memory), random(start) {
-    XilLog log = open_xil(domain, memory.ring(), 0);
-    while (log.begin() < 3 * 32 + start) {
-      append_random(domain, log, random, 1 + random() % 3);
-      EXPECT_TRUE(commit(log, domain, ++stamp));
-      drop(log);
-    }
-    first = {++stamp, append_random(domain, log, random, 1)};
-    EXPECT_TRUE(commit(log, domain, stamp));
-    retired = stamp - 1;
-    opened.emplace(std::move(log));
-  }
-  XilLog& log() { return *opened; }
-  void drop(XilLog& log) {
-    log.reset_holes(domain, log.begin());
-    (void)domain.fence(Site::kTruncateHome);
-    log.truncate_to(log.begin());
-  }
-
-  RingWords memory;
-  CachedLines domain;
-  std::mt19937_64 random;
-  std::uint64_t stamp = 0;
-  std::uint64_t retired = 0;
-  Remembered first;  // committed, not retired
-  std::optional<XilLog> opened;
-};
 
 // Any word of a new transaction may be missing, whatever the order of the others.
 TEST(XilRecovery, EverySubsetOfMissingWordsIsDetected) {
@@ -407,128 +367,6 @@ TEST(XilRecovery, ARandomLifeIsFoundAfterEveryCut) {
     laps += life.laps();
   }
   EXPECT_GT(laps, 2000u);
-}
-
-// ---- damage ---------------------------------------------------------------------------------------
-
-TEST(XilRecovery, EveryFlippedBitIsDetectedOrHarmlessOrLooksLikeACutOfTheNewest) {
-  std::uint64_t detected = 0;
-  std::uint64_t harmless = 0;
-  std::uint64_t newest_missing = 0;
-  for (std::uint64_t start = 0; start < 64; ++start) {
-    UsedLog used(start);
-    std::vector<Remembered> model{used.first};
-    for (const std::uint64_t length : {3, 1, 4}) {
-      append_random(used.domain, used.log(), used.random, length % 3);
-      used.log().abort(used.domain);
-      model.push_back({++used.stamp, append_random(used.domain, used.log(), used.random, length)});
-      ASSERT_TRUE(commit(used.log(), used.domain, used.stamp));
-    }
-    const std::vector<Remembered> without_newest(model.begin(), model.end() - 1);
-    for (std::uint64_t word = 0; word < used.memory.size(); ++word) {
-      for (unsigned bit = 0; bit < 64; ++bit) {
-        used.memory[word] ^= Word{1} << bit;
-        const XilScan scan = scan_xil(used.memory.ring(), used.retired);
-        if (scan.damage != nullptr) {
-          ++detected;
-          EXPECT_TRUE(scan.transactions.empty());
-        } else if (const auto found = read_all(used.memory.ring(), scan); found == model) {
-          ++harmless;
-        } else {
-          ASSERT_EQ(found, without_newest) << "word " << word << " bit " << bit;
-          const std::uint64_t back = (used.log().begin() - 1 - word / 2) % 32;
-          ASSERT_LE(back, 5u) << "only the newest: 4 records, their commit, an abort record before";
-          ++newest_missing;
-        }
-        used.memory[word] ^= Word{1} << bit;
-      }
-    }
-  }
-  // A torn bit or a count of rewrites in the newest transaction, and what makes its commit record one. Of all flips that
-  // are not harmless it is one in 75.
-  EXPECT_GT(newest_missing, 0u);
-  EXPECT_LT(newest_missing * 60, detected);
-  std::printf("flips: %llu detected, %llu harmless, %llu as a cut\n",
-              static_cast<unsigned long long>(detected), static_cast<unsigned long long>(harmless),
-              static_cast<unsigned long long>(newest_missing));
-}
-
-TEST(XilRecovery, RoomThatIsUsedBeforeItsStampIsRetiredIsFound) {
-  RingWords memory(32);
-  CachedLines domain(memory);
-  std::mt19937_64 random{10};
-  XilLog log = open_xil(domain, memory.ring(), 0);
-  append_random(domain, log, random, 3);
-  ASSERT_TRUE(commit(log, domain, 1));
-  log.truncate_to(log.begin());
-  append_random(domain, log, random, 3);
-  ASSERT_TRUE(commit(log, domain, 2));
-  EXPECT_EQ(scan_xil(memory.ring(), 1).damage, nullptr);
-  EXPECT_NE(scan_xil(memory.ring(), 0).damage, nullptr) << "stamp 1 was not retired after all";
-}
-
-TEST(XilRecovery, ALogThatIsLongerThanItsRingIsDamage) {
-  RingWords memory(32);
-  CachedLines domain(memory);
-  const xil::Records records(memory.ring());
-  const auto put = [&](xil::Place commit, std::uint64_t stamp, std::uint64_t age) {
-    records.store(domain, commit - 1, xil::encode({8, stamp, 0xff}, records.torn(commit - 1)));
-    records.store(domain, commit, records.seal({true, stamp, 1, age}, commit));
-  };
-  const auto lead_to = [&](std::uint64_t stamp, xil::Place from, std::uint64_t back) {
-    records.store(domain, from, records.seal({false, stamp, back}, from));
-  };
-  put(100, 3, 1);
-  lead_to(2, 98, 20);
-  put(78, 2, 0);
-  EXPECT_EQ(scan_xil(memory.ring(), 0).transactions.size(), 2u);
-  put(78, 2, 1);
-  lead_to(1, 76, 20);
-  put(56, 1, 0);  // 46 records before the end
-  EXPECT_NE(scan_xil(memory.ring(), 0).damage, nullptr);
-}
-
-TEST(XilRecovery, AnyGarbageIsSurvivedAndAnEmptyRingIsAnEmptyLog) {
-  std::mt19937_64 random{9};
-  std::uint64_t damaged = 0;
-  for (int round = 0; round < 20000; ++round) {
-    RingWords memory(round % 2 == 0 ? 8 : 64);
-    for (std::uint64_t i = 0; round > 0 && i < memory.size(); ++i) {
-      memory[i] = random() >> random() % 64;
-      if (i % 2 == 1 && random() % 2 == 0) {  // many commit and abort records, with short ways
-        const Word meta = xil::kClosing | (random() % 4 == 0 ? 0 : xil::kCommits);
-        memory[i] = meta | (random() % 2) | (random() % 5) << 16 | (random() % 5) << 40;
-      }
-    }
-    const std::uint64_t retired = random() % 4;
-    const XilScan scan = scan_xil(memory.ring(), retired);
-    if (scan.damage != nullptr) {
-      ++damaged;
-      ASSERT_TRUE(scan.transactions.empty());
-      ASSERT_LT(scan.damaged_record, memory.size() / 2);
-      continue;
-    }
-    ASSERT_LE(scan.tail - scan.head, memory.size() / 2);
-    // The log goes on from there.
-    auto expected = read_all(memory.ring(), scan);
-    CachedLines domain(memory);
-    XilLog log = open_xil(domain, memory.ring(), retired);
-    std::uint64_t stamp = retired + 1;
-    std::uint64_t now_retired = retired;
-    if (!expected.empty()) {
-      stamp = expected.back().stamp + 1;
-      if (log.free_records() < 2) {
-        now_retired = expected.back().stamp;
-        log.truncate_to(log.begin());
-      }
-    }
-    const Remembered next{stamp, append_random(domain, log, random, 2)};
-    ASSERT_TRUE(commit(log, domain, stamp));
-    const auto found = read_all(memory.ring(), scan_xil(memory.ring(), now_retired));
-    ASSERT_FALSE(found.empty());
-    EXPECT_EQ(found.back(), next);
-  }
-  EXPECT_GT(damaged, 1000u);
 }
 
 }  // namespace

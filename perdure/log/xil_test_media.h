@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <random>
 #include <vector>
 
@@ -184,5 +185,45 @@ inline std::vector<Remembered> read_all(const Ring& ring, const XilScan& scan) {
   }
   return found;
 }
+
+inline std::vector<RememberedUpdate> append_random(auto& domain, XilLog& log,
+                                                   std::mt19937_64& random, std::uint64_t count) {
+  std::vector<RememberedUpdate> updates;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    updates.push_back({(random() & kMax48) / 8 * 8, random(), static_cast<std::uint8_t>(random())});
+    log.append(domain, updates.back().address, updates.back().value, updates.back().bytes);
+  }
+  return updates;
+}
+
+/// A log of 32 records into its second lap at least, so that old records lie behind its end; `start` moves where.
+struct UsedLog {
+  explicit UsedLog(std::uint64_t start) : memory(32), domain(memory), random(start) {
+    XilLog log = open_xil(domain, memory.ring(), 0);
+    while (log.begin() < 3 * 32 + start) {
+      append_random(domain, log, random, 1 + random() % 3);
+      (void)commit(log, domain, ++stamp);
+      drop(log);
+    }
+    first = {++stamp, append_random(domain, log, random, 1)};
+    (void)commit(log, domain, stamp);
+    retired = stamp - 1;
+    opened.emplace(std::move(log));
+  }
+  XilLog& log() { return *opened; }
+  void drop(XilLog& log) {
+    log.reset_holes(domain, log.begin());
+    (void)domain.fence(Site::kTruncateHome);
+    log.truncate_to(log.begin());
+  }
+
+  RingWords memory;
+  CachedLines domain;
+  std::mt19937_64 random;
+  std::uint64_t stamp = 0;
+  std::uint64_t retired = 0;
+  Remembered first;  // committed, not retired
+  std::optional<XilLog> opened;
+};
 
 }  // namespace perdure
