@@ -15,7 +15,7 @@
 namespace perdure::bench {
 namespace {
 
-using nlohmann::json;
+using json = nlohmann::ordered_json;
 
 std::string cpu_model() {
   std::ifstream info("/proc/cpuinfo");
@@ -166,22 +166,26 @@ Environment look_around() {
   return environment;
 }
 
+nlohmann::ordered_json as_json(const Environment& e) {
+  return {{"cpu", e.cpu},
+          {"cpus", e.cpus},
+          {"kernel", e.kernel},
+          {"compiler", e.compiler},
+          {"write_back", e.write_back},
+          {"domain", e.domain},
+          {"engine", e.engine},
+          {"dir", e.dir},
+          {"peers", e.peers},
+          {"load_average", e.load_average},
+          {"seed", e.seed},
+          {"repetitions", e.rules.repetitions},
+          {"seconds_per_repetition", e.rules.seconds}};
+}
+
 std::string as_json(const Report& report) {
   const Environment& e = report.environment;
   json out;
-  out["environment"] = {{"cpu", e.cpu},
-                        {"cpus", e.cpus},
-                        {"kernel", e.kernel},
-                        {"compiler", e.compiler},
-                        {"write_back", e.write_back},
-                        {"domain", e.domain},
-                        {"engine", e.engine},
-                        {"dir", e.dir},
-                        {"peers", e.peers},
-                        {"load_average", e.load_average},
-                        {"seed", e.seed},
-                        {"repetitions", e.rules.repetitions},
-                        {"seconds_per_repetition", e.rules.seconds}};
+  out["environment"] = as_json(e);
   out["floor"] = json::array();
   for (const FloorRow& row : report.floor)
     out["floor"].push_back({{"name", row.name}, {"timing", json_of(row.timing)}});

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include <nlohmann/json_fwd.hpp>
+
 #include "bench/contention.h"
 #include "bench/log_rows.h"
 #include "bench/system.h"
@@ -67,6 +69,8 @@ struct Report {
 };
 
 std::string as_table(const Report& report);
+/// The conditions of a measurement, as every report tells them.
+nlohmann::ordered_json as_json(const Environment& environment);
 std::string as_json(const Report& report);
 
 }  // namespace perdure::bench

@@ -90,28 +90,15 @@ std::string text_of(const Evaluation& evaluation) {
 }
 
 std::string json_of(const Evaluation& evaluation) {
-  const Environment& e = evaluation.environment;
   Json out;
   out["version"] = PERDURE_VERSION;
   out["paper"] = evaluation.paper;
-  out["environment"] = {{"cpu", e.cpu},
-                        {"cpus", e.cpus},
-                        {"kernel", e.kernel},
-                        {"compiler", e.compiler},
-                        {"write_back", e.write_back},
-                        {"domain", e.domain},
-                        {"engine", e.engine},
-                        {"dir", e.dir},
-                        {"peers", e.peers},
-                        {"load_average", e.load_average},
-                        {"seed", e.seed},
-                        {"repetitions", e.rules.repetitions},
-                        {"seconds_per_repetition", e.rules.seconds},
-                        {"setting", evaluation.setting},
-                        {"latency_ns", evaluation.latency_ns},
-                        {"gb_per_s", evaluation.gb_per_s},
-                        {"spin_error_ns", evaluation.spin_error_ns},
-                        {"seconds", evaluation.seconds}};
+  Json& environment = out["environment"] = as_json(evaluation.environment);
+  environment["setting"] = evaluation.setting;
+  environment["latency_ns"] = evaluation.latency_ns;
+  environment["gb_per_s"] = evaluation.gb_per_s;
+  environment["spin_error_ns"] = evaluation.spin_error_ns;
+  environment["seconds"] = evaluation.seconds;
   out["sections"] = Json::array();
   for (const Section& section : evaluation.sections) out["sections"].push_back(json_of(section));
   return out.dump(2) + "\n";

@@ -12,13 +12,6 @@
 #include "perdure/region/file.h"
 #include "perdure/region/space_layout.h"
 
-#ifndef MAP_SYNC
-#define MAP_SYNC 0x80000
-#endif
-#ifndef MAP_SHARED_VALIDATE
-#define MAP_SHARED_VALIDATE 0x03
-#endif
-
 namespace perdure {
 
 DirectoryFiles::DirectoryFiles(std::string directory, std::byte* base, const Region& region,

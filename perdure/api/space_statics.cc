@@ -50,7 +50,7 @@ Result<void> AddressSpace::attach_statics() {
   const std::string where = files_->name(SpaceFiles::kStatics) + ": ";
   if (header.magic != kStaticsMagic || header.check != check_of_header(header) ||
       unseal(header.ready, kSaltReady) != std::uint64_t{1} || header.names_bytes > kMaxNamesBytes ||
-      header.variables_bytes > *bytes.value() ||
+      header.build_id_bytes > header.build_id.size() || header.variables_bytes > *bytes.value() ||
       variables_offset(header) + header.variables_bytes != *bytes.value() ||
       crc32c(region_->base() + statics_begin_ + kPageBytes, header.names_bytes) != header.names_crc)
     return Error{

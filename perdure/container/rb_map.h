@@ -182,14 +182,7 @@ class rb_map {
   /// used between calls.
   template <Transaction Tx>
   bool clear_some(Tx& tx, std::size_t max_entries) {
-    for (std::size_t i = 0; i < max_entries; ++i) {
-      const std::optional<Entry> entry = last(tx);
-      if (!entry) break;
-      erase(tx, entry->first);
-    }
-    if (root(tx)) return false;
-    clear(tx);
-    return true;
+    return detail::clear_from_the_end(*this, tx, max_entries);
   }
 
   /// Verifies everything the map says about itself and calls `visit(offset)` for each heap object

@@ -1,6 +1,7 @@
 // What the containers share.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <type_traits>
 #include <utility>
@@ -27,6 +28,20 @@ std::uint64_t room_at(F& visit, Link at) {
   } else {
     return visit(at.offset);
   }
+}
+
+/// What an ordered map's clear_some() does: erases up to `max_entries` entries, from the end; true when the map is empty, and
+/// then all of it is freed.
+template <class Map, class Tx>
+bool clear_from_the_end(Map& map, Tx& tx, std::size_t max_entries) {
+  for (std::size_t i = 0; i < max_entries; ++i) {
+    const auto entry = map.last(tx);
+    if (!entry) break;
+    map.erase(tx, entry->first);
+  }
+  if (map.last(tx)) return false;
+  map.clear(tx);
+  return true;
 }
 
 }  // namespace perdure::detail

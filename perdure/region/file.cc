@@ -15,13 +15,6 @@
 #include <fstream>
 #include <sstream>
 
-#ifndef MAP_SYNC
-#define MAP_SYNC 0x80000
-#endif
-#ifndef MAP_SHARED_VALIDATE
-#define MAP_SHARED_VALIDATE 0x03
-#endif
-
 namespace perdure {
 namespace {
 

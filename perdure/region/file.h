@@ -2,6 +2,8 @@
 // one process, read and written in full, told apart by what it lies on.
 #pragma once
 
+#include <sys/mman.h>
+
 #include <cstddef>
 #include <functional>
 #include <string>
@@ -10,6 +12,14 @@
 #include "perdure/base/words.h"
 #include "perdure/domain/domain.h"
 #include "perdure/error.h"
+
+// Linux 4.15; older headers do not have them.
+#ifndef MAP_SYNC
+#define MAP_SYNC 0x80000
+#endif
+#ifndef MAP_SHARED_VALIDATE
+#define MAP_SHARED_VALIDATE 0x03
+#endif
 
 namespace perdure {
 

@@ -10,13 +10,6 @@
 #include <tuple>
 #include <utility>
 
-#ifndef MAP_SYNC
-#define MAP_SYNC 0x80000
-#endif
-#ifndef MAP_SHARED_VALIDATE
-#define MAP_SHARED_VALIDATE 0x03
-#endif
-
 namespace perdure {
 namespace {
 

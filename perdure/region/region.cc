@@ -13,13 +13,6 @@
 #include "perdure/base/crc32c.h"
 #include "perdure/region/file.h"
 
-#ifndef MAP_SYNC
-#define MAP_SYNC 0x80000
-#endif
-#ifndef MAP_SHARED_VALIDATE
-#define MAP_SHARED_VALIDATE 0x03
-#endif
-
 namespace perdure {
 namespace {
 

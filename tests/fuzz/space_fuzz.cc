@@ -57,14 +57,17 @@ AddressSpace::Options options(std::uint8_t build_id) {
   return options;
 }
 
+/// A directory that goes when the program does.
 const std::string& directory() {
-  static const std::string path = [] {
-    char name[] = "/dev/shm/perdure-space-fuzz-XXXXXX";
-    const std::string made = ::mkdtemp(name);
-    std::atexit([] { std::filesystem::remove_all(directory()); });
-    return made;
-  }();
-  return path;
+  static const struct Scratch {
+    Scratch() {
+      char name[] = "/dev/shm/perdure-space-fuzz-XXXXXX";
+      path = ::mkdtemp(name);
+    }
+    ~Scratch() { std::filesystem::remove_all(path); }
+    std::string path;
+  } scratch;
+  return scratch.path;
 }
 
 /// The files of a sound address space, and where its region table is.
