@@ -38,7 +38,12 @@ class WriteSet {
       return;
     }
     filter_ |= filter_bit(offset);
-    writes_.push_back({offset, value, mask});
+    // Field by field: pushed whole, it would be put together on the stack by words and copied by pairs of words, and each
+    // such load waits for its stores to leave the core's buffer.
+    MaskedWrite& fresh = writes_.emplace_back();
+    fresh.offset = offset;
+    fresh.value = value;
+    fresh.mask = mask;
     if (writes_.size() > kLinear) add_to_index();
   }
 
