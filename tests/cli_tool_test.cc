@@ -1,78 +1,16 @@
 // The `perdure` command from the outside: what it prints, how it ends, and that it never harms what
 // it cannot open.
-#include <sys/mman.h>
-
-#include <array>
 #include <map>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "perdure/address_space.h"
-#include "perdure/append_log.h"
 #include "perdure/container/hash_map.h"
 #include "perdure/pool.h"
-#include "tests/tool_runner.h"
+#include "tests/cli_fixture.h"
 
 namespace perdure {
 namespace {
-
-using Json = nlohmann::json;
-
-class CliTest : public ToolTest {
- protected:
-  void SetUp() override {
-    ToolTest::SetUp();
-    pool_ = path("test.pool");
-  }
-  /// A small pool, so that tests may compare whole files.
-  void create() {
-    const ToolRun made = run({"create", pool_, "--capacity", "16M", "--segment", "128K", "--ring",
-                              "64K", "--slots", "2"});
-    ASSERT_EQ(made.code, 0) << made.err;
-  }
-  void fill(int records) {
-    std::string lines;
-    for (int i = 0; i < records; ++i)
-      lines += "key " + std::to_string(i) + "\tvalue " + std::to_string(i) + "\n";
-    const ToolRun loaded = run({"kv", "load", pool_}, lines);
-    ASSERT_EQ(loaded.code, 0) << loaded.err;
-  }
-  Json json_of(const std::vector<std::string>& arguments, int code = 0) {
-    const ToolRun ran = run(arguments);
-    EXPECT_EQ(ran.code, code) << ran.err;
-    return Json::parse(ran.out);
-  }
-  /// Expects that every command refuses the file with `code`, says `why`, and leaves it byte for
-  /// byte as it is.
-  void expect_refused(const std::string& why, int check_code = 3) {
-    const std::string before = read(pool_);
-    for (const std::vector<std::string>& arguments : {std::vector<std::string>{"info", pool_},
-                                                      {"dump", pool_},
-                                                      {"recover", pool_},
-                                                      {"kv", "get", pool_, "a"},
-                                                      {"kv", "put", pool_, "a", "b"},
-                                                      {"kv", "del", pool_, "a"},
-                                                      {"kv", "load", pool_},
-                                                      {"kv", "stats", pool_},
-                                                      {"kv", "demo", pool_},
-                                                      {"torture", pool_}}) {
-      const ToolRun refused = run(arguments);
-      EXPECT_EQ(refused.code, 3) << arguments[0] << ": " << refused.err;
-      EXPECT_EQ(refused.out, "") << arguments[0];
-      EXPECT_EQ(refused.err.rfind("perdure: ", 0), 0u) << refused.err;
-      EXPECT_NE(refused.err.find(pool_), std::string::npos) << refused.err;
-      EXPECT_NE(refused.err.find(why), std::string::npos) << refused.err;
-    }
-    const ToolRun checked = run({"check", pool_});
-    EXPECT_EQ(checked.code, check_code) << checked.out << checked.err;
-    EXPECT_NE((checked.out + checked.err).find(why), std::string::npos)
-        << checked.out << checked.err;
-    EXPECT_EQ(read(pool_), before);
-  }
-
-  std::string pool_;
-};
 
 // ---- the command itself -------------------------------------------------------------------------
 
@@ -171,159 +109,6 @@ TEST_F(CliTest, CheckFindsNothingInASoundPoolAndChangesNothing) {
   EXPECT_EQ(check["objects"], check["objects_reached"]);
   EXPECT_EQ(check["leaked_objects"], 0);
   EXPECT_EQ(read(pool_), before);
-}
-
-TEST_F(CliTest, CheckListsLeakedObjects) {
-  create();
-  fill(3);
-  {
-    Pool pool = Pool::open(pool_).value();
-    pool.atomically([&](Tx& tx) { static_cast<void>(tx.allocate(100)); });
-  }
-  const Json check = json_of({"check", pool_, "--json"}, 1);
-  EXPECT_EQ(check["sound"], false);
-  EXPECT_EQ(check["leaked_objects"], 1);
-  ASSERT_EQ(check["findings"].size(), 1u);
-  EXPECT_GT(check["findings"][0]["at_byte"], 0);
-  EXPECT_NE(check["findings"][0]["what"].get<std::string>().find("112 bytes"), std::string::npos);
-}
-
-/// A root of a type that the tool does not know.
-struct Mine {
-  link<Mine> first;
-  std::array<std::uint64_t, 3> numbers;
-};
-
-TEST_F(CliTest, CheckLooksForLinksInRootsOfUnknownTypes) {
-  create();
-  {
-    Pool pool = Pool::open(pool_).value();
-    auto* mine = pool.root<Mine>("mine");
-    pool.atomically([&](Tx& tx) {
-      auto* first = static_cast<Mine*>(tx.allocate(sizeof(Mine)));
-      auto* second = static_cast<Mine*>(tx.allocate(sizeof(Mine)));
-      tx.store(mine->first, tx.link_to(first));
-      tx.store(first->first, tx.link_to(second));
-      tx.store(second->first, link<Mine>{});
-    });
-  }
-  Json check = json_of({"check", pool_, "--json"});
-  EXPECT_EQ(check["opaque_roots"], Json({"root 'mine'"}));
-  EXPECT_EQ(check["leaked_objects"], 0);
-  {
-    Pool pool = Pool::open(pool_).value();
-    auto* mine = pool.root<Mine>("mine");
-    pool.atomically([&](Tx& tx) {
-      tx.store(tx.at(tx.load(mine->first))->first, link<Mine>{});  // loses the second
-    });
-  }
-  check = json_of({"check", pool_, "--json"}, 1);
-  EXPECT_EQ(check["leaked_objects"], 1);
-  EXPECT_NE(check["findings"][0]["remedy"].get<std::string>().find("compact"), std::string::npos);
-}
-
-TEST_F(CliTest, CompactLeavesOutWhatNobodyCanFind) {
-  create();
-  fill(200);
-  const std::string before = run({"kv", "scan", pool_}).out;
-  {
-    Pool pool = Pool::open(pool_).value();
-    // A log's records are packed: what only they refer to is found all the same.
-    Log log = Log::open_or_create(pool, "log", 4096).value();
-    const Offset only_there = pool.atomically(
-        [&](Tx& tx) { return tx.link_to(static_cast<Mine*>(tx.allocate(sizeof(Mine)))).offset; });
-    ASSERT_TRUE(log.append(&only_there, sizeof(only_there)));
-    log.flush();
-    pool.atomically([&](Tx& tx) {
-      for (int i = 0; i < 700; ++i) static_cast<void>(tx.allocate(4000));
-    });
-  }
-  const std::string copy = pool_ + ".fresh";
-  const Json done = json_of({"compact", pool_, copy, "--json"});
-  EXPECT_EQ(done["objects_left_out"], 700);
-  EXPECT_LT(done["file_after_bytes"], done["file_before_bytes"]);
-  EXPECT_EQ(run({"kv", "scan", copy}).out, before);
-  EXPECT_EQ(json_of({"check", copy, "--json"})["leaked_objects"], 0);
-  Pool pool = Pool::open(copy).value();
-  EXPECT_EQ(pool.recovery().records_replayed, 0u);
-  pool.atomically([&](Tx& tx) { static_cast<void>(tx.allocate(3 << 20)); });  // it grows again
-}
-
-TEST_F(CliTest, CompactNeverTouchesWhatIsThere) {
-  create();
-  fill(3);
-  const ToolRun busy = run({"compact", pool_, pool_});
-  EXPECT_EQ(busy.code, 3);
-  EXPECT_NE(busy.err.find("exists already"), std::string::npos) << busy.err;
-  EXPECT_EQ(run({"compact", pool_ + ".none", pool_ + ".copy"}).code, 3);
-  EXPECT_FALSE(std::filesystem::exists(pool_ + ".copy"));
-  overwrite(pool_, 200 << 10, std::string(64, 'x'));
-  std::filesystem::resize_file(pool_, std::filesystem::file_size(pool_) - 4096);
-  EXPECT_EQ(run({"compact", pool_, pool_ + ".copy"}).code, 3) << "damaged";
-  EXPECT_FALSE(std::filesystem::exists(pool_ + ".copy"));
-}
-
-/// An address space with a chain of objects in its heap, a region, and a second region that nobody knows any more.
-struct Chain {
-  Chain* next;
-  std::uint64_t value;
-};
-
-TEST_F(CliTest, AddressSpacesAreCheckedAndCompacted) {
-  const std::string space = pool_ + ".space";
-  constexpr std::uint64_t kPages = 8;
-  const auto open = [](const std::string& at) {
-    AddressSpace::Options options;
-    options.range_bytes = std::uint64_t{1} << 30;
-    options.pool.ring_bytes = 64 << 10;
-    options.pool.log_slots = 4;
-    return AddressSpace::open_or_create(at, options).value();
-  };
-  {
-    const auto opened = open(space);
-    Pool& pool = opened->pool();
-    auto* root = reinterpret_cast<Chain**>(pool.root<std::uint64_t>("chain"));
-    auto* regions = reinterpret_cast<void**>(pool.root<std::array<std::uint64_t, 2>>("regions"));
-    opened->map(&regions[0], kPages * kPageBytes, PROT_READ | PROT_WRITE).value();
-    opened->map(&regions[1], kPages * kPageBytes, PROT_READ | PROT_WRITE).value();
-    pool.atomically([&](Tx& tx) {
-      Chain* last = nullptr;
-      for (std::uint64_t i = 0; i < 100; ++i) {
-        auto* fresh = static_cast<Chain*>(tx.allocate(sizeof(Chain)));
-        tx.write_exact(&fresh->next, &last, sizeof(last));
-        tx.store(fresh->value, i);
-        if (i % 2 == 0) last = fresh;  // the others are lost
-      }
-      tx.write_exact(root, &last, sizeof(last));
-      auto* words = static_cast<std::uint64_t*>(regions[0]);
-      tx.store(words[5], std::uint64_t{55});
-      void* const nowhere = nullptr;
-      tx.write_exact(&regions[1], &nowhere, sizeof(nowhere));
-    });
-    opened->unmap(static_cast<std::byte*>(regions[0]) + 2 * kPageBytes, kPageBytes).value();
-  }
-  Json check = json_of({"check", space, "--json"}, 1);
-  EXPECT_EQ(check["leaked_objects"], 50);
-  EXPECT_EQ(check["regions"], 3) << "two pieces of the first, and the second";
-  EXPECT_NE(check.dump().find("2.region: nothing refers to it"), std::string::npos) << check;
-  const Json info = json_of({"info", space, "--json"});
-  EXPECT_EQ(info["regions"].size(), 3u);
-
-  const std::string copy = space + ".fresh";
-  const Json done = json_of({"compact", space, copy, "--json"});
-  EXPECT_EQ(done["objects_left_out"], 50);
-  EXPECT_EQ(json_of({"check", copy, "--json"}, 1)["leaked_objects"], 0) << "but a lost region";
-  const auto opened = open(copy);
-  auto* root = reinterpret_cast<Chain**>(opened->pool().root<std::uint64_t>("chain"));
-  auto* regions =
-      reinterpret_cast<void**>(opened->pool().root<std::array<std::uint64_t, 2>>("regions"));
-  std::uint64_t found = 0;
-  for (const Chain* at = *root; at != nullptr; at = at->next) found += at->value;
-  EXPECT_EQ(found, 49u * 50u);
-  EXPECT_EQ(static_cast<std::uint64_t*>(regions[0])[5], 55u);
-  EXPECT_EQ(run({"check", pool_ + ".nowhere"}).code, 3);
-  ASSERT_TRUE(std::filesystem::create_directory(pool_ + ".empty"));
-  EXPECT_EQ(run({"check", pool_ + ".empty"}).code, 3) << "a directory without an address space";
 }
 
 TEST_F(CliTest, CheckFindsADanglingLink) {

@@ -1,5 +1,3 @@
-#include "perdure/region/frame_pool.h"
-
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -9,78 +7,18 @@
 #include <atomic>
 #include <csetjmp>
 #include <csignal>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <random>
 #include <thread>
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include "perdure/base/crc32c.h"
+#include "perdure/region/frame_pool_test_fixture.h"
 
 namespace perdure {
 namespace {
 
 using testing::HasSubstr;
-
-constexpr int kBoth = PROT_READ | PROT_WRITE;
-
-class FramePoolTest : public testing::Test {
- protected:
-  FramePoolTest() {
-    std::string name = (std::filesystem::exists("/dev/shm") ? "/dev/shm" : testing::TempDir());
-    name += "/frame-pool-XXXXXX";
-    directory = ::mkdtemp(name.data());
-    path = directory + "/pool";
-  }
-  ~FramePoolTest() override { std::filesystem::remove_all(directory); }
-
-  void SetUp() override {
-    auto probe = FramePool::open_or_create(directory + "/probe", {.bytes = 1 << 17});
-    if (!probe && probe.error().message.find("userfaultfd") != std::string::npos)
-      GTEST_SKIP() << probe.error().message;
-    probe.value();
-  }
-
-  /// `frames` frames, and the tables that they need.
-  static FramePool::Options with(std::uint64_t frames, std::uint64_t frame_bytes = 4096) {
-    const std::uint64_t tables = 4096 + 64 * sizeof(FileEntry) + round_up(frames * 8, 4096);
-    return {.bytes = round_up(tables, frame_bytes) + frames * frame_bytes,
-            .frame_bytes = frame_bytes};
-  }
-  std::unique_ptr<FramePool> pool_of(const FramePool::Options& options) {
-    return FramePool::open_or_create(path, options).value();
-  }
-  static Word* word(const FramePool::View& view, std::uint64_t page, std::uint64_t index = 0) {
-    return reinterpret_cast<Word*>(view.address + page * 4096) + index;
-  }
-  std::string file(const char* name) const { return directory + "/" + name; }
-  static Word word_of_file(const std::string& name, std::uint64_t page) {
-    Word found = 0;
-    std::ifstream in(name, std::ios::binary);
-    in.seekg(static_cast<std::streamoff>(page * 4096));
-    in.read(reinterpret_cast<char*>(&found), sizeof(found));
-    return found;
-  }
-  void expect_refused(Code code, const std::string& message) {
-    const auto opened = FramePool::open(path, {});
-    ASSERT_FALSE(opened.ok());
-    EXPECT_EQ(opened.error().code, code);
-    EXPECT_THAT(opened.error().message, HasSubstr(message));
-    EXPECT_THAT(opened.error().message, HasSubstr(path));
-  }
-  void overwrite(Offset at, const void* data, std::size_t bytes) {
-    std::fstream out(path, std::ios::binary | std::ios::in | std::ios::out);
-    out.seekp(static_cast<std::streamoff>(at));
-    out.write(static_cast<const char*>(data), static_cast<std::streamsize>(bytes));
-  }
-
- public:
-  std::string directory;
-  std::string path;
-};
 
 TEST_F(FramePoolTest, MoreDataThanFramesComesBackWhole) {
   constexpr std::uint64_t kPages = 500;
@@ -150,20 +88,6 @@ TEST_F(FramePoolTest, WriteBackAllLeavesPagesInTheirFrames) {
   EXPECT_EQ(pool->statistics().frames_mapped, 1u);
   pool->write_back_all().value();
   EXPECT_EQ(word_of_file(file("a"), 2), 78u);
-}
-
-TEST_F(FramePoolTest, AViewCanBeReadOnlyAndBeAtAChosenAddress) {
-  auto pool = pool_of(with(4));
-  std::ofstream(file("a")) << std::string(3 * 4096, 'x');
-  void* place = ::mmap(nullptr, 1 << 20, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  const auto view = pool->attach(place, 10 * 4096 + 1, file("a"), PROT_READ).value();
-  EXPECT_EQ(view.address, place);
-  for (int round = 0; round < 3; ++round) {
-    EXPECT_EQ(static_cast<char>(view.address[2 * 4096]), 'x');
-    for (std::uint64_t page = 3; page <= 10; ++page) EXPECT_EQ(*word(view, page), 0u);
-  }
-  pool->detach(view, FramePool::Detach::kWriteOut).value();
-  EXPECT_EQ(std::filesystem::file_size(file("a")), 3u * 4096) << "nothing was stored, or written";
 }
 
 TEST_F(FramePoolTest, LargeFramesTakeFewMappings) {
@@ -412,90 +336,6 @@ TEST_F(FramePoolTest, ATouchThatCannotBeServedIsASigbusAndSaysWhy) {
     EXPECT_TRUE(SigbusCatcher::touch(word(view, page)));
   for (std::uint64_t page = 0; page < 4; ++page)
     EXPECT_EQ(word_of_file(file("gone"), page), 7u) << "and nothing was lost";
-}
-
-TEST_F(FramePoolTest, PiecesOfAFileAreShownAtDifferentPlaces) {
-  auto pool = pool_of(with(4));
-  const auto tail = pool->attach(nullptr, 8 * 4096, file("a"), kBoth, 8 * 4096).value();
-  const auto head = pool->attach(nullptr, 8 * 4096, file("a"), kBoth).value();
-  EXPECT_EQ(head.file, tail.file);
-  EXPECT_EQ(pool->attach(nullptr, 2 * 4096, file("a"), kBoth, 7 * 4096).error().code, Code::kBusy);
-  EXPECT_EQ(pool->attach(nullptr, 4096, file("a"), kBoth, 100).error().code, Code::kInvalid);
-  for (std::uint64_t page = 0; page < 8; ++page) {
-    *word(head, page) = page + 1;
-    *word(tail, page) = page + 9;
-  }
-  for (std::uint64_t page = 0; page < 8; ++page) {
-    EXPECT_EQ(*word(head, page), page + 1);
-    EXPECT_EQ(*word(tail, page), page + 9);
-  }
-  EXPECT_EQ(pool->detach(head, FramePool::Detach::kWriteOut).error().code, Code::kBusy);
-  pool->detach(head, FramePool::Detach::kKeepFrames).value();
-  EXPECT_EQ(*word(tail, 7), 16u);
-  pool->detach(tail, FramePool::Detach::kWriteOut).value();
-  for (std::uint64_t page = 0; page < 16; ++page)
-    EXPECT_EQ(word_of_file(file("a"), page), page + 1);
-}
-
-TEST_F(FramePoolTest, WhatIsLeftOfACutViewCanBeUsedMeanwhile) {
-  auto pool = pool_of(with(4));
-  constexpr std::uint64_t kPages = 64;
-  const auto view = pool->attach(nullptr, kPages * 4096, file("a"), kBoth).value();
-  for (std::uint64_t page = 0; page < kPages; ++page) *word(view, page) = page;
-  std::atomic<bool> stop = false;
-  std::atomic<std::uint64_t> rounds = 0;
-  std::thread user([&] {
-    while (!stop) {
-      for (const std::uint64_t page : {0u, 1u, 62u, 63u}) *word(view, page, 1) += 1;
-      ++rounds;
-    }
-  });
-  while (rounds == 0) std::this_thread::yield();
-  for (std::uint64_t page = 2; page < 62; page += 4)
-    pool->cut(view.address + page * 4096, 4 * 4096).value();
-  const std::uint64_t then = rounds;
-  while (rounds == then) std::this_thread::yield();
-  stop = true;
-  user.join();
-  for (const std::uint64_t page : {0u, 1u, 62u, 63u}) {
-    EXPECT_EQ(*word(view, page), page);
-    EXPECT_EQ(*word(view, page, 1), rounds);
-  }
-  EXPECT_EQ(pool->cut(view.address + 2 * 4096, 4096).error().code, Code::kInvalid) << "cut before";
-  EXPECT_EQ(pool->cut(view.address, 100).error().code, Code::kInvalid);
-  // What was cut can be shown again, elsewhere.
-  const auto again = pool->attach(nullptr, 60 * 4096, file("a"), kBoth, 2 * 4096).value();
-  for (std::uint64_t page = 2; page < 62; ++page) EXPECT_EQ(*word(again, page - 2), page);
-  pool->cut(again.address, again.bytes).value();
-  EXPECT_EQ(pool->forget(file("a")).error().code, Code::kBusy) << "its ends are attached";
-  pool->cut(view.address, 2 * 4096).value();
-  pool->cut(view.address + 62 * 4096, 2 * 4096).value();
-  EXPECT_EQ(pool->statistics().mappings, 0u);
-  pool->forget(file("a")).value();
-  EXPECT_EQ(pool->statistics().frames_free, 4u);
-  for (std::uint64_t page = 0; page < kPages; ++page)
-    EXPECT_EQ(word_of_file(file("a"), page), page);
-}
-
-TEST_F(FramePoolTest, InspectionShowsWhatIsInFrames) {
-  std::uint64_t pages = 0;
-  const auto count = [&](Offset at, std::span<const std::byte> page) {
-    Word first = 0;
-    std::memcpy(&first, page.data(), sizeof(first));
-    EXPECT_EQ(first, at / 4096 + 1);
-    EXPECT_EQ(page.size(), 4096u);
-    ++pages;
-  };
-  {
-    auto pool = pool_of(with(4));
-    const auto view = pool->attach(nullptr, 8 * 4096, file("a"), kBoth).value();
-    for (std::uint64_t page = 0; page < 8; ++page) *word(view, page) = page + 1;
-    EXPECT_EQ(FramePool::inspect(path, file("a"), count).error().code, Code::kBusy);
-  }
-  FramePool::inspect(path, file("a"), count).value();
-  EXPECT_EQ(pages, 4u);
-  FramePool::inspect(path, file("unknown"), count).value();
-  EXPECT_EQ(pages, 4u);
 }
 
 TEST_F(FramePoolTest, AForkedChildHasNoneOfItAndDoesNoHarm) {

@@ -1,0 +1,71 @@
+// What tests of the `perdure` command on pools share.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "tests/tool_runner.h"
+
+namespace perdure {
+
+using Json = nlohmann::json;
+
+class CliTest : public ToolTest {
+ protected:
+  void SetUp() override {
+    ToolTest::SetUp();
+    pool_ = path("test.pool");
+  }
+  /// A small pool, so that tests may compare whole files.
+  void create() {
+    const ToolRun made = run({"create", pool_, "--capacity", "16M", "--segment", "128K", "--ring",
+                              "64K", "--slots", "2"});
+    ASSERT_EQ(made.code, 0) << made.err;
+  }
+  void fill(int records) {
+    std::string lines;
+    for (int i = 0; i < records; ++i)
+      lines += "key " + std::to_string(i) + "\tvalue " + std::to_string(i) + "\n";
+    const ToolRun loaded = run({"kv", "load", pool_}, lines);
+    ASSERT_EQ(loaded.code, 0) << loaded.err;
+  }
+  Json json_of(const std::vector<std::string>& arguments, int code = 0) {
+    const ToolRun ran = run(arguments);
+    EXPECT_EQ(ran.code, code) << ran.err;
+    return Json::parse(ran.out);
+  }
+  /// Expects that every command refuses the file with `code`, says `why`, and leaves it byte for
+  /// byte as it is.
+  void expect_refused(const std::string& why, int check_code = 3) {
+    const std::string before = read(pool_);
+    for (const std::vector<std::string>& arguments : {std::vector<std::string>{"info", pool_},
+                                                      {"dump", pool_},
+                                                      {"recover", pool_},
+                                                      {"kv", "get", pool_, "a"},
+                                                      {"kv", "put", pool_, "a", "b"},
+                                                      {"kv", "del", pool_, "a"},
+                                                      {"kv", "load", pool_},
+                                                      {"kv", "stats", pool_},
+                                                      {"kv", "demo", pool_},
+                                                      {"torture", pool_}}) {
+      const ToolRun refused = run(arguments);
+      EXPECT_EQ(refused.code, 3) << arguments[0] << ": " << refused.err;
+      EXPECT_EQ(refused.out, "") << arguments[0];
+      EXPECT_EQ(refused.err.rfind("perdure: ", 0), 0u) << refused.err;
+      EXPECT_NE(refused.err.find(pool_), std::string::npos) << refused.err;
+      EXPECT_NE(refused.err.find(why), std::string::npos) << refused.err;
+    }
+    const ToolRun checked = run({"check", pool_});
+    EXPECT_EQ(checked.code, check_code) << checked.out << checked.err;
+    EXPECT_NE((checked.out + checked.err).find(why), std::string::npos)
+        << checked.out << checked.err;
+    EXPECT_EQ(read(pool_), before);
+  }
+
+  std::string pool_;
+};
+
+}  // namespace perdure
