@@ -25,6 +25,7 @@
 
 namespace perdure {
 
+/// Threads: any, for every call but the destructor, which comes last.
 class AddressSpace {
  public:
   struct Options {
@@ -47,6 +48,7 @@ class AddressSpace {
   static Result<std::unique_ptr<AddressSpace>> open_or_create(const std::string& directory,
                                                               const Options& options);
   /// Opens a private copy at any address: nothing reaches the files. `findings` as in Pool::inspect.
+  /// Errors: as open_or_create(); kNotFound when there is none.
   static Result<std::unique_ptr<AddressSpace>> inspect(
       const std::string& directory, std::vector<std::string>* findings = nullptr);
 
@@ -59,6 +61,7 @@ class AddressSpace {
     Offset statics_begin;
     Offset regions_begin;
   };
+  /// The second half of open_or_create(), which says more. `open_pool` recovers the heap.
   static Result<std::unique_ptr<AddressSpace>> adopt(
       Parts parts, const std::function<Result<Pool>(std::unique_ptr<Region>)>& open_pool);
 
@@ -112,7 +115,7 @@ class AddressSpace {
   }
   std::byte* base() const { return base_; }
   std::uint64_t range_bytes() const { return range_bytes_; }
-  /// The regions made by map(), sorted by address.
+  /// The regions made by map(), sorted by address. Errors: throws Exception kCorrupt; kMisuse in a forked child.
   std::vector<RegionEntry> regions();
   /// What mapping the regions and static variables took at open, without the heap's file and recovery.
   std::uint64_t remap_nanoseconds() const { return remap_nanoseconds_; }

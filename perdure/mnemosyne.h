@@ -113,7 +113,8 @@ int perdure_punmap(void persistent* address, size_t length);
  * of a line after a transaction has written to it empties the logs, so that recovery writes nothing over it. */
 
 /* Copies `size` bytes to persistent memory: by cached stores, visible at once and durable at some unknown time; or past the
- * cache, durable after fence(). Aligned objects of 1, 2, 4 or 8 bytes are never torn. */
+ * cache, durable after fence(). Aligned objects of 1, 2, 4 or 8 bytes are never torn.
+ * Errors: end the program with a message when `to` is not persistent; so does flush(). */
 void perdure_store(void persistent* to, const void* from, size_t size);
 void perdure_wtstore(void persistent* to, const void* from, size_t size);
 /* Starts to write back the cache line (on files, the page) of `address`. */
@@ -136,9 +137,9 @@ perdure_log* perdure_log_create(const char* name, size_t size, int flags,
 /* Adds a record. Durable: after log_flush().   Errors: -1 and ENOSPC when the log is full; EPERM while another thread has not
  * flushed what it appended. Threads: one at a time, and the one that appends also flushes. */
 int perdure_log_append(perdure_log* log, const void* record, size_t size);
-/* Returns when every record appended so far is durable. */
+/* Returns when every record appended so far is durable.   Errors: -1 and EIO; EPERM when another thread appended them. */
 int perdure_log_flush(perdure_log* log);
-/* Drops every record. Durable: on return. */
+/* Drops every record. Durable: on return.   Errors: -1 and EIO. */
 int perdure_log_truncate(perdure_log* log);
 /* Forgets the handle; the log stays. */
 void perdure_log_close(perdure_log* log);
@@ -150,7 +151,8 @@ void perdure_log_close(perdure_log* log);
 void persistent* perdure_fixed_address(const void persistent* address) PERDURE_BESIDE_TRANSACTIONS;
 /* Whether `address` is persistent memory of this program. */
 int perdure_is_persistent(const void* address) PERDURE_BESIDE_TRANSACTIONS;
-/* When logs are truncated, from now on: a name as in PERDURE_TRUNCATION. -1 and EINVAL when there is no such. */
+/* When logs are truncated, from now on: a name as in PERDURE_TRUNCATION. Not inside transactions.
+ * Errors: -1 and EINVAL when there is no such; EIO. */
 int perdure_set_truncation(const char* when);
 /* What the last function that failed in this thread had to say. Never NULL. */
 const char* perdure_error(void);

@@ -98,8 +98,9 @@ Result<void> AddressSpace::settle_statics() {
     // Orders: the word that vouches for the variables before the first transaction on them. Who stored it may have been
     //         killed before its fence; it is then in caches only, and a cut would take it back, and the variables with it.
     Engine& engine = pool_->core().engine();
-    engine.flush(&region_->at<StaticsHeader>(statics_begin_)->ready, kWordBytes, Site::kAdopt);
-    if (!engine.fence(Site::kAdoptFence))
+    engine.flush(&region_->at<StaticsHeader>(statics_begin_)->ready, kWordBytes,
+                 Site::kStaticsAdopt);
+    if (!engine.fence(Site::kStaticsAdoptFence))
       throw Exception(Code::kPoisoned, files_->name(SpaceFiles::kStatics) + ": a sync failed");
   } else {
     // New, or never finished: in either case nobody relies on what is there.

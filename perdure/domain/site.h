@@ -62,6 +62,10 @@ namespace perdure {
   X(kStaticsFence,                                                                                 \
     "static variables count as initialized before they are, or a transaction on them overtakes "   \
     "that")                                                                                        \
+  X(kStaticsAdopt,                                                                                 \
+    "an open believes the word that vouches for static variables, which a killed process left in " \
+    "caches; a power cut takes it back, and their values with it")                                 \
+  X(kStaticsAdoptFence, "as kStaticsAdopt: a transaction on the variables overtakes that word")    \
   X(kFrameData,                                                                                    \
     "a page brought into a frame is not written back: its entry sends readers to old words")       \
   X(kFrameDataFence, "a frame's entry may become durable before the page in it")                   \
