@@ -18,7 +18,7 @@ struct TraceEvent {
     kFlush,         // line at `offset` is written back by the thread's next fence
     kFence,         // completes this thread's flushes and write-throughs
     kSector,        // (files) the sector at `offset` goes to the device; its bytes: sector(value)
-    kSync,  // (files) the device has all sectors handed over so far; `offset` is the file's size
+    kSync,  // (files) the device has the `value` bytes from `offset` on (0: all) as handed over so far
     kMark,  // the scenario acknowledges step `value`: from here on it must survive
   };
   Kind kind;

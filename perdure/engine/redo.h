@@ -209,6 +209,7 @@ class Redo final : public Engine {
     try {
       record[0] = record::header(stamp, {record.data() + 1, record.size() - 1});
       const std::uint64_t start = slot.log.tail();
+      if (slot.log.head() == start) slot.unflushed_lines.clear();  // a truncation saw to them
       slot.log.append(domain_, record);
       for (const Offset line : slot.unflushed_lines) {
         domain_.flush(parts_.region->at<std::byte>(line), kLineBytes, Site::kHome);

@@ -22,10 +22,11 @@ namespace perdure {
 struct LogSlot {
   explicit LogSlot(const TornbitLog& from) : log(from) {}
   TornbitLog log;
-  std::uint64_t unfenced_from =
-      0;  // records from here on may have home words that are not durable yet
-  std::vector<Offset>
-      unflushed_lines;  // those home words' lines, when the engine keeps count of them
+  /// Records from here on may have home words that are not durable yet.
+  std::uint64_t unfenced_from = 0;
+  /// The lines of those home words, when the engine keeps count of them; void once the log has been emptied. Only the
+  /// slot's own thread touches it: it makes room in it outside commits, while a truncation may be under way.
+  std::vector<Offset> unflushed_lines;
   std::atomic<std::uint64_t> phase{0};  // odd between drawing a stamp and having stored home
   bool committing() const { return (phase.load(std::memory_order_acquire) & 1) != 0; }
   bool ready = false;             // since the pool was opened: prepared, with space behind its ring
@@ -225,7 +226,6 @@ class LogArea {
       slot->log.truncate();
       slot->log.persist_head(domain);
       slot->unfenced_from = slot->log.tail();
-      slot->unflushed_lines.clear();
     }
     // Orders: the heads before the words behind them are written again: recovery starts reading at
     // the head, and a word of the next lap there would look like the end of the log.

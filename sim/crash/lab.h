@@ -7,6 +7,7 @@
 #include <array>
 #include <cstddef>
 #include <functional>
+#include <utility>
 #include <vector>
 
 #include "perdure/domain/recorded.h"
@@ -16,27 +17,32 @@
 
 namespace perdure::crash {
 
-/// The device under a simulated file. Unlike a whole sync, a durable write vouches for its own
-/// range only: that is all that a direct write with RWF_DSYNC promises.
+/// The device under a simulated file. A durable write vouches for its own range only: that is all that a direct write
+/// with RWF_DSYNC promises. A sync vouches for what was written since the last one: a pool may have many files, of which
+/// only those are synced, and what a killed process wrote to another is on its way for ever.
 class SimDevice {
  public:
   explicit SimDevice(Trace& trace) : trace_(&trace) {}
   bool write(Offset offset, const void* data, std::size_t bytes) {
     trace_->add_sectors(offset, static_cast<const std::byte*>(data), bytes);
+    written_.emplace_back(offset, bytes);
     return true;
   }
   bool write_durable(Offset offset, const void* data, std::size_t bytes) {
-    write(offset, data, bytes);
+    trace_->add_sectors(offset, static_cast<const std::byte*>(data), bytes);
     trace_->add(TraceEvent::Kind::kSync, Site{}, offset, bytes);
     return true;
   }
   bool sync() {
-    trace_->add(TraceEvent::Kind::kSync, Site{}, 0, 0);
+    for (const auto& [offset, bytes] : written_)
+      trace_->add(TraceEvent::Kind::kSync, Site{}, offset, bytes);
+    written_.clear();
     return true;
   }
 
  private:
   Trace* trace_;
+  std::vector<std::pair<Offset, std::uint64_t>> written_;  // since the last sync
 };
 
 /// The domain under test: memory that is recorded, or a file whose device is. Home stores are

@@ -96,19 +96,26 @@ SpaceScenario statics() {
   const auto variables = [](AddressSpace& space) {
     return reinterpret_cast<std::uint64_t*>(space.fixed_address(space.statics_begin()));
   };
+  // A word elsewhere, which survives if the variables are taken for new. It is made before them, so that a step is the
+  // first thing that happens after they are found; and the step is small, so that all its images are tried.
+  s.start = [](AddressSpace& space) { space.pool().root<std::uint64_t>("beside"); };
   s.step = [variables](AddressSpace& space, std::uint64_t) {
     std::uint64_t* const values = variables(space);
+    auto& beside = *space.pool().root<std::uint64_t>("beside");
     space.pool().atomically([&](Tx& tx) {
       tx.store(values[0], tx.load(values[0]) + 1);
-      tx.store(values[100], tx.load(values[100]) + 1);
+      tx.store(beside, tx.load(beside) + 1);
     });
   };
   s.check = [variables](AddressSpace& space, std::uint64_t step) -> std::optional<std::string> {
     const std::uint64_t* const values = variables(space);
-    if (values[0] == 7 + step && values[1] == 11 && values[40] == 13 && values[100] == step)
+    const std::uint64_t beside = *space.pool().root<std::uint64_t>("beside");
+    if (values[0] == 7 + step && values[1] == 11 && values[40] == 13 && values[100] == 0 &&
+        beside == step)
       return std::nullopt;
     return "the variables are " + std::to_string(values[0]) + ", " + std::to_string(values[1]) +
-           " and " + std::to_string(values[100]);
+           " and " + std::to_string(values[100]) + ", the word beside them " +
+           std::to_string(beside);
   };
   return s;
 }
