@@ -10,6 +10,14 @@
 //             (3) The default on files, kWhenFull, writes home words when the log is emptied: forcing random pages at
 //             each commit would cost a second device write.
 //
+// A second column, `kInLog`, is execution in log: Blurred Persistence (TOS 2016) §3.2. A transaction's values stand in its
+// XilLog from the store on, and step 1 has only the heap's to add; 4 closes them by a commit record; 5 reads them back. With
+// kEachCommit it is the paper's BP(XIL); with kWhenFull or kBackground, its volatile checkpoint with bulk persistence,
+// BPPM. (BP(VCBP) is the other column with the same truncation.) Deviations: (1) home words are forced at each commit with
+// kEachCommit, but records retired when the ring is full: an XilLog has no head on the media. (2) What an open transaction
+// needs committed at once, and a transaction that is too large for half its ring, or was rolled back in part, goes to the
+// TornbitLog beside it.
+//
 // The commit of a transaction that wrote anything:
 //   1. make room       a full log is emptied first, while no stamp is held
 //   2. draw a stamp    from here on a truncation waits for this commit
@@ -34,21 +42,43 @@
 
 namespace perdure {
 
-template <Domain D>
+template <Domain D, RingLayout kLayout>
 class Redo final : public Engine {
+  static constexpr bool kInLog = kLayout == RingLayout::kInLog;
+
  public:
   Redo(const EngineParts& parts, D domain)
-      : parts_(parts), domain_(std::move(domain)), mode_(resolved(Truncation::kAuto)) {}
+      : parts_(parts), domain_(std::move(domain)), mode_(resolved(Truncation::kAuto)) {
+    if (kInLog) {
+      for (std::size_t i = 0; i < parts_.logs->slot_count(); ++i)
+        executing_.push_back(std::make_unique<Executing>(*this, i));
+    }
+  }
   ~Redo() override { stop_consumer(); }
 
-  Result<RecoveryReport> recover() override { return parts_.logs->recover(domain_); }
+  /// What another engine left is recovered from the logs that it wrote; then, while all are empty, the rings become ours.
+  Result<RecoveryReport> recover() override {
+    auto report = parts_.logs->recover(domain_);
+    if (report && !parts_.logs->lay_out(domain_, kLayout))
+      return Error{Code::kIo, parts_.region->path() +
+                                  ": a sync failed during recovery; nothing was lost, reopen"};
+    return report;
+  }
+
+  void attach(Tx& tx, std::size_t slot_index) override {
+    if (kInLog) tx.execute_in(executing_[slot_index].get());
+  }
 
   void commit(Tx& tx, std::size_t slot_index) override {
     refuse_if_poisoned();
     LogSlot& slot = parts_.logs->slot(slot_index);
+    if (kInLog && tx.in_log()) {
+      if (append_heap_writes(tx, slot_index)) return commit_in_log(tx, slot_index);
+      tx.go_buffered();
+    }
     std::span<Word> record = encode(tx.writes());
     Spill spill(*this);
-    spill.write_if_large(tx, record);
+    spill.write_if_large(tx, slot.log, record);
 
     make_room(slot_index, record.size(), tx.writes().size());  // 1
     {
@@ -144,9 +174,9 @@ class Redo final : public Engine {
     Spill& operator=(const Spill&) = delete;
     bool used() const { return space_ != 0; }
 
-    void write_if_large(Tx& tx, std::span<Word>& record) {
+    void write_if_large(Tx& tx, const TornbitLog& log, std::span<Word>& record) {
       Redo& engine = *engine_;
-      const std::size_t limit = engine.parts_.region->geometry().ring_bytes / kWordBytes / 2;
+      const std::size_t limit = log.ring().count / 2;
       if (TornbitLog::log_words(record.size()) <= limit) return;
       const std::span<const Word> entries(record.data() + 1, record.size() - 1);
       space_ = engine.parts_.heap->reserve(tx.heap_cache(), entries.size_bytes());
@@ -209,16 +239,16 @@ class Redo final : public Engine {
     try {
       record[0] = record::header(stamp, {record.data() + 1, record.size() - 1});
       const std::uint64_t start = slot.log.tail();
-      if (slot.log.head() == start) slot.unflushed_lines.clear();  // a truncation saw to them
+      flush_last_homes(slot);
       slot.log.append(domain_, record);
-      for (const Offset line : slot.unflushed_lines) {
-        domain_.flush(parts_.region->at<std::byte>(line), kLineBytes, Site::kHome);
-      }
       // Orders: all log words before the home stores below. Without it a cut may keep a home store
       // whose record is torn, and recovery could not take it back. The same wait makes the home
       // words of the last commit durable.
       if (slot.log.make_durable(domain_)) {
-        if (mode() == Truncation::kNextCommit) slot.unfenced_from = start;
+        if (mode() == Truncation::kNextCommit) {
+          slot.unfenced_from = start;
+          if (slot.xil) slot.xil_unfenced_from = slot.xil->begin();
+        }
         slot.unflushed_lines.clear();
         return;
       }
@@ -226,17 +256,30 @@ class Redo final : public Engine {
     }
     fail();
   }
+  /// Starts the write-back of the home words of the commit before.
+  void flush_last_homes(LogSlot& slot) {
+    if (slot.empty()) slot.unflushed_lines.clear();  // a truncation saw to them
+    for (const Offset line : slot.unflushed_lines)
+      domain_.flush(parts_.region->at<std::byte>(line), kLineBytes, Site::kHome);
+  }
 
   void store_home(std::size_t slot_index, std::span<const MaskedWrite> writes) {
+    store_home_of(slot_index, [&](auto store) {
+      for (const MaskedWrite& write : writes) store(write);
+    });
+  }
+  /// `for_each_write` calls what it is given for each word.
+  template <class ForEachWrite>
+  void store_home_of(std::size_t slot_index, ForEachWrite for_each_write) {
     LogSlot& slot = parts_.logs->slot(slot_index);
     const Truncation when = mode();
     const bool forced = when == Truncation::kNextCommit || when == Truncation::kEachCommit;
-    for (const MaskedWrite& write : writes) {
+    for_each_write([&](const MaskedWrite& write) {
       parts_.logs->apply(domain_, write);
       const Offset line = round_down(write.offset, kLineBytes);
       if (forced && (slot.unflushed_lines.empty() || slot.unflushed_lines.back() != line))
         slot.unflushed_lines.push_back(line);
-    }
+    });
     if (when == Truncation::kEachCommit) force_home(slot_index);
     if (when == Truncation::kBackground) wake_consumer(slot);
   }
@@ -247,8 +290,110 @@ class Redo final : public Engine {
     for (const Offset line : slot.unflushed_lines)
       domain_.flush(parts_.region->at<std::byte>(line), kLineBytes, Site::kHome);
     slot.unflushed_lines.clear();
-    // Orders: the home words before the head that drops their record.
-    if (!domain_.fence(Site::kTruncateHome) || !parts_.logs->drop(domain_, slot_index)) fail();
+    // Orders: the home words before the head that drops their record; in the log, before whatever retires it.
+    if (!domain_.fence(Site::kTruncateHome)) fail();
+    if (!kInLog) {
+      if (!parts_.logs->drop(domain_, slot_index)) fail();
+      return;
+    }
+    // Nothing is dropped yet, not from the TornbitLog either: a record of the XilLog that stays would be replayed over what
+    // a later one stored. Truncations need not look at either again.
+    slot.unfenced_from = slot.log.tail();
+    slot.xil_unfenced_from = slot.xil->begin();
+  }
+
+  // ---- execution in log -------------------------------------------------------------------------
+
+  /// A slot's log, as its Tx sees it.
+  class Executing final : public UncommittedLog {
+   public:
+    Executing(Redo& engine, std::size_t slot_index)
+        : UncommittedLog(engine.parts_.logs->slot(slot_index)),
+          engine_(&engine),
+          slot_index_(slot_index) {}
+    bool append(Offset at, Word value, std::uint8_t bytes, xil::Place& place) override {
+      if (!has_room()) return false;
+      place = slot_->xil->append(engine_->domain_, at, value, bytes);
+      return true;
+    }
+    bool rewrite(xil::Place& place, Word value, std::uint8_t bytes) override {
+      if (!has_room()) return false;  // the record may have to move
+      place = slot_->xil->rewrite(engine_->domain_, place, value, bytes);
+      return true;
+    }
+    void give_up() noexcept override {
+      if (slot_->xil) slot_->xil->abort(engine_->domain_);
+    }
+
+   private:
+    bool has_room() {
+      if (slot_->ready && slot_->xil->free_records() > 0) [[likely]]
+        return true;
+      return engine_->make_room_in_log(slot_index_, 1);
+    }
+    Redo* engine_;
+    std::size_t slot_index_;
+  };
+
+  /// Step 1 in the log. False: there is no room for a transaction of this size.
+  bool append_heap_writes(Tx& tx, std::size_t slot_index) {
+    LogSlot& slot = parts_.logs->slot(slot_index);
+    std::uint64_t records = 0;
+    for (const MaskedWrite& write : tx.heap_writes()) records += XilLog::records_for(write);
+    slot.unflushed_lines.reserve(tx.words_in_log() + tx.heap_writes().size());
+    if (!make_room_in_log(slot_index, records)) return false;
+    for (const MaskedWrite& write : tx.heap_writes()) slot.xil->append(domain_, write);
+    return true;
+  }
+
+  void commit_in_log(Tx& tx, std::size_t slot_index) {
+    LogSlot& slot = parts_.logs->slot(slot_index);
+    {
+      const Window window(*this, slot);  // 2
+      const std::uint64_t stamp = window.stamp();
+      if (stamp != tx.snapshot() + 1 && !tx.validate()) throw Conflict{};  // 3
+      if (slot.xil->too_far_apart(stamp)) throw Conflict{};  // make_room_in_log() saw it coming
+      close_in_log(slot, stamp);                             // 4
+      store_home_of(slot_index, [&](auto store) { tx.for_each_in_log(store); });  // 5
+      tx.make_visible(stamp);                                                     // 6
+    }
+    tx.finish();  // 7
+  }
+
+  /// append() for what is in the log already.
+  void close_in_log(LogSlot& slot, std::uint64_t stamp) {
+    try {
+      const xil::Place start = slot.xil->begin();
+      flush_last_homes(slot);
+      slot.xil->commit(domain_, stamp);
+      // Orders: as in append().
+      if (slot.xil->make_durable(domain_)) {
+        if (mode() == Truncation::kNextCommit) {
+          slot.xil_unfenced_from = start;
+          slot.unfenced_from = slot.log.tail();
+        }
+        slot.unflushed_lines.clear();
+        return;
+      }
+    } catch (const std::bad_alloc&) {  // ends as a storage that failed
+    }
+    fail();
+  }
+
+  /// Room for `records` more of the open transaction, which keeps its locks meanwhile: a truncation waits for no lock.
+  /// False: the transaction has, or then would have, more than half the ring.
+  bool make_room_in_log(std::size_t slot_index, std::uint64_t records) {
+    LogSlot& slot = parts_.logs->slot(slot_index);
+    const auto too_old = [&] {
+      return slot.xil->too_far_apart(parts_.clock->now() + xil::kMaxAge / 2);
+    };
+    if (slot.ready && slot.xil->free_records() >= records && !too_old()) return true;
+    const std::lock_guard lock(truncation_);
+    refuse_if_poisoned();
+    if (!slot.ready) ready(slot_index);
+    if (slot.xil->open_records() + records > slot.xil->capacity_records() / 2) return false;
+    if (slot.xil->free_records() < records || too_old()) empty_full_log();
+    return true;
   }
 
   /// Room in the log for a record of `payload` words, and in memory for what a commit of `writes`
@@ -261,16 +406,25 @@ class Redo final : public Engine {
     if (slot.ready && slot.log.free_words() >= words) return;
     const std::lock_guard lock(truncation_);
     refuse_if_poisoned();
-    if (!slot.ready) {  // not when the thread arrives: one that only reads needs no log
-      const Ring& ring = slot.log.ring();
-      const auto at =
-          static_cast<Offset>(reinterpret_cast<std::byte*>(ring.words) - parts_.region->base());
-      parts_.region->backing().allocate(at, ring.count * kWordBytes).value();
-      if (!parts_.logs->prepare(domain_, slot_index)) fail();
-      slot.ready = true;
-    }
-    if (slot.log.free_words() >= words) return;
-    if (mode() == Truncation::kNextCommit) {
+    if (!slot.ready) ready(slot_index);
+    if (slot.log.free_words() < words) empty_full_log();
+  }
+
+  /// Before the first append of a thread's log; not when the thread arrives: one that only reads needs no log.
+  /// Requires: truncation_ held.
+  void ready(std::size_t slot_index) {
+    LogSlot& slot = parts_.logs->slot(slot_index);
+    const Ring& ring = slot.log.ring();
+    const auto at =
+        static_cast<Offset>(reinterpret_cast<std::byte*>(ring.words) - parts_.region->base());
+    parts_.region->backing().allocate(at, parts_.region->geometry().ring_bytes).value();
+    if (!parts_.logs->prepare(domain_, slot_index)) fail();
+    slot.ready = true;
+  }
+
+  /// Requires: as empty_logs().
+  void empty_full_log() {
+    if (mode() == Truncation::kNextCommit || (kInLog && mode() == Truncation::kEachCommit)) {
       empty_logs();  // quick: little is left to write back
     } else {
       consume();  // this thread stalls, and does the work; the others go on
@@ -366,9 +520,10 @@ class Redo final : public Engine {
   /// Only when the log is half full: waking a thread takes longer than most commits, and a consumer
   /// that comes later writes a line that many of them changed once. It comes by itself, too.
   void wake_consumer(const LogSlot& slot) {
-    if (slot.log.free_words() < slot.log.ring().count / 2 &&
-        asleep_.load(std::memory_order_relaxed))
-      wake_->notify_one();
+    const bool half_full =
+        slot.log.free_words() < slot.log.ring().count / 2 ||
+        (slot.xil && slot.xil->free_records() < slot.xil->capacity_records() / 2);
+    if (half_full && asleep_.load(std::memory_order_relaxed)) wake_->notify_one();
   }
 
   Truncation mode() const { return mode_.load(std::memory_order_relaxed); }
@@ -392,6 +547,7 @@ class Redo final : public Engine {
 
   EngineParts parts_;
   [[no_unique_address]] D domain_;
+  std::vector<std::unique_ptr<Executing>> executing_;  // in the log: by slot
   std::atomic<Truncation> mode_;
   std::mutex truncation_;
   std::atomic<bool> poisoned_{false};
@@ -453,7 +609,10 @@ class Unlogged final : public Engine {
 template <Domain D>
 std::unique_ptr<Engine> make_engine(EngineKind kind, const EngineParts& parts, D domain) {
   switch (kind) {
-    case EngineKind::kMnemosyne: return std::make_unique<Redo<D>>(parts, std::move(domain));
+    case EngineKind::kMnemosyne:
+      return std::make_unique<Redo<D, RingLayout::kTornbit>>(parts, std::move(domain));
+    case EngineKind::kBlurred:
+      return std::make_unique<Redo<D, RingLayout::kInLog>>(parts, std::move(domain));
     case EngineKind::kNonatomic:
       return std::make_unique<Unlogged<D, true>>(parts, std::move(domain));
     case EngineKind::kVolatile:
