@@ -322,7 +322,12 @@ class Redo final : public Engine {
       return true;
     }
     void give_up() noexcept override {
-      if (slot_->xil) slot_->xil->abort(engine_->domain_);
+      if (!slot_->xil) return;
+      try {
+        slot_->xil->abort(engine_->domain_);
+      } catch (const std::bad_alloc&) {
+        engine_->poisoned_.store(true, std::memory_order_release);  // nothing may follow half an abort
+      }
     }
 
    private:
