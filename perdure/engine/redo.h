@@ -326,7 +326,8 @@ class Redo final : public Engine {
       try {
         slot_->xil->abort(engine_->domain_);
       } catch (const std::bad_alloc&) {
-        engine_->poisoned_.store(true, std::memory_order_release);  // nothing may follow half an abort
+        engine_->poisoned_.store(true,
+                                 std::memory_order_release);  // nothing may follow half an abort
       }
     }
 

@@ -50,7 +50,7 @@ void give_up(Pool& pool, std::uint64_t count) {
 
 /// Holes of whole lines, over several laps of the ring, which sometimes fills while one is being made.
 Scenario holes(std::string name, std::string claim, Truncation truncation) {
-  Scenario s = words(std::move(name), std::move(claim), 40, 5);
+  Scenario s = words(std::move(name), std::move(claim), 28, 5);
   s.step = [step = s.step](Pool& pool, std::uint64_t number) {
     if (number % 2 == 0) {
       give_up(pool, 9 + number % 40);
@@ -158,7 +158,6 @@ Scenario engines_in_turn() {
                      "each open is by the other engine, which takes over the rings", 28, 40);
   s.alternate_engines = true;
   s.resume_steps = 3;
-  s.depth = 3;
   return s;
 }
 
