@@ -9,13 +9,18 @@
 //             (2) An aborted transaction writes nothing to the log: records are appended at commit.
 //             (3) The default on files, kWhenFull, writes home words when the log is emptied: forcing random pages at
 //             each commit would cost a second device write.
+//             (4) On files all threads append to one log, in turn: threads that wait for the device together then share
+//             one write of one range, and the log keeps the order of commits, so that one need not wait to be durable
+//             before another builds on it (Durability::kRelaxed). The turn costs nothing beside the device.
 //
 // The commit of a transaction that wrote anything:
-//   1. make room       a full log is emptied first, while no stamp is held
+//   1. make room       a full log is emptied first, while no stamp is held; on files, take the turn
 //   2. draw a stamp    from here on a truncation waits for this commit
 //   3. validate        reads still hold, or Conflict
 //   4. append, fence   cut before the fence ⇒ the record is torn, nothing happened
 //                      cut after it ⇒ recovery replays it: the durability point, the only wait
+//                      on files: append, post, end the turn, fence; relaxed: no fence. Home words that reach the device
+//                      find the record there, because it was posted before (domain/sync.h)
 //   5. store home      their write-back is left to the next commit or to a truncation;
 //                      kEachCommit: flush them and fence; cut here ⇒ replayed; drop the record; cut here ⇒ either
 //   6. release locks   others see it only now, so nobody acts on what a cut could take back
@@ -23,14 +28,12 @@
 // From 2 to 6 nothing can fail but the storage (and memory at 4), and that poisons the pool.
 #pragma once
 
-#include <unistd.h>
-
-#include <condition_variable>
 #include <mutex>
 #include <thread>
 
 #include "perdure/base/word_buffer.h"
 #include "perdure/engine/engine.h"
+#include "perdure/engine/worker.h"
 
 namespace perdure {
 
@@ -38,42 +41,50 @@ template <Domain D>
 class Redo final : public Engine {
  public:
   Redo(const EngineParts& parts, D domain)
-      : parts_(parts), domain_(std::move(domain)), mode_(resolved(Truncation::kAuto)) {}
-  ~Redo() override { stop_consumer(); }
+      : parts_(parts),
+        domain_(std::move(domain)),
+        shared_(parts.region->domain() == DomainKind::kSync),
+        mode_(resolved(Truncation::kAuto)) {}
 
   Result<RecoveryReport> recover() override { return parts_.logs->recover(domain_); }
 
-  void commit(Tx& tx, std::size_t slot_index) override {
+  void commit(Tx& tx, std::size_t slot_index, Durability durability) override {
     refuse_if_poisoned();
-    LogSlot& slot = parts_.logs->slot(slot_index);
     std::span<Word> record = encode(tx.writes());
     Spill spill(*this);
     spill.write_if_large(tx, record);
+    const bool waits = durability == Durability::kStrict || !shared_ || forces_home();
+    if (!waits) start_flusher();
 
-    make_room(slot_index, record.size(), tx.writes().size());  // 1
+    Turn turn = make_room(slot_index, record.size(), tx.writes().size());  // 1
     {
-      const Window window(*this, slot);  // 2
+      const Window window(*this, slot_index);  // 2
       const std::uint64_t stamp = window.stamp();
       if (stamp != tx.snapshot() + 1 && !tx.validate()) throw Conflict{};  // 3
-      append(slot, stamp, record);                                         // 4
+      append(slot_index, turn, stamp, record, waits);                      // 4
       store_home(slot_index, tx.writes());                                 // 5
       tx.make_visible(stamp);                                              // 6
     }
     tx.finish();  // 7
+    if (!waits) flusher_.nudge();
     if (spill.used())
       truncate();  // the ring names the spilled entries: both go before their space is reused
   }
 
   void publish(std::span<const MaskedWrite> writes, std::size_t slot_index) override {
     refuse_if_poisoned();
-    LogSlot& slot = parts_.logs->slot(slot_index);
     // Its own: this may run while a commit's record is being spilled.
     std::vector<Word> record(1, 0);
     record::encode_entries(writes, record);
-    make_room(slot_index, record.size(), writes.size());
-    const Window window(*this, slot);
-    append(slot, window.stamp(), record);
+    Turn turn = make_room(slot_index, record.size(), writes.size());
+    const Window window(*this, slot_index);
+    append(slot_index, turn, window.stamp(), record, true);
     store_home(slot_index, writes);
+  }
+
+  void sync() override {
+    refuse_if_poisoned();
+    if (shared_ && !domain_.fence(Site::kLogCommit)) fail();
   }
 
   void truncate() override {
@@ -84,7 +95,7 @@ class Redo final : public Engine {
 
   void set_truncation(Truncation truncation) override {
     const std::lock_guard one_at_a_time(mode_mutex_);
-    stop_consumer();
+    consumer_.stop();
     {
       const std::lock_guard lock(truncation_);
       refuse_if_poisoned();
@@ -169,11 +180,17 @@ class Redo final : public Engine {
     Offset space_ = 0;
   };
 
+  /// The right to append to the log that all share, from making room on: nobody else takes that room. Who has it never
+  /// waits for a truncation. Empty where each thread has a log of its own.
+  using Turn = std::unique_lock<std::mutex>;
+  /// The slot whose log the thread of `slot_index` appends to.
+  LogSlot& log_slot(std::size_t slot_index) { return parts_.logs->slot(shared_ ? 0 : slot_index); }
+
   /// The time of a commit in which a truncation waits for it: from drawing a stamp to having stored
   /// home. The slot announces itself before it draws: see CommitClock.
   class Window {
    public:
-    Window(Redo& engine, LogSlot& slot) : slot_(&slot) {
+    Window(Redo& engine, std::size_t slot_index) : slot_(&engine.parts_.logs->slot(slot_index)) {
       CommitClock& clock = *engine.parts_.clock;
       for (;;) {
         // Sequenced before the draw: a truncation that sees the draw sees the announcement.
@@ -205,21 +222,34 @@ class Redo final : public Engine {
 
   /// Errors: throws Exception kPoisoned when the storage failed, or memory: whether the record is
   /// durable is then not known, and decided at the next open.
-  void append(LogSlot& slot, std::uint64_t stamp, std::span<Word> record) {
+  void append(std::size_t slot_index, Turn& turn, std::uint64_t stamp, std::span<Word> record,
+              bool waits) {
     try {
+      LogSlot& mine = parts_.logs->slot(slot_index);
+      LogSlot& slot = log_slot(slot_index);
       record[0] = record::header(stamp, {record.data() + 1, record.size() - 1});
       const std::uint64_t start = slot.log.tail();
-      if (slot.log.head() == start) slot.unflushed_lines.clear();  // a truncation saw to them
+      if (!shared_ && slot.log.head() == start)
+        mine.unflushed_lines.clear();  // a truncation saw to them
       slot.log.append(domain_, record);
-      for (const Offset line : slot.unflushed_lines) {
+      if constexpr (PostingDomain<D>) {
+        if (shared_) {
+          // Orders: this record before the home stores below, whoever writes their pages, and before every record that
+          // builds on it. Without it a cut may keep those and lose this one.
+          if (!domain_.post(Site::kLogPost)) fail();
+          turn.unlock();
+        }
+      }
+      for (const Offset line : mine.unflushed_lines) {
         domain_.flush(parts_.region->at<std::byte>(line), kLineBytes, Site::kHome);
       }
+      if (!waits) return;
       // Orders: all log words before the home stores below. Without it a cut may keep a home store
       // whose record is torn, and recovery could not take it back. The same wait makes the home
       // words of the last commit durable.
       if (slot.log.make_durable(domain_)) {
-        if (mode() == Truncation::kNextCommit) slot.unfenced_from = start;
-        slot.unflushed_lines.clear();
+        if (mode() == Truncation::kNextCommit && !shared_) slot.unfenced_from = start;
+        mine.unflushed_lines.clear();
         return;
       }
     } catch (const std::bad_alloc&) {  // ends as a storage that failed
@@ -228,49 +258,75 @@ class Redo final : public Engine {
   }
 
   void store_home(std::size_t slot_index, std::span<const MaskedWrite> writes) {
-    LogSlot& slot = parts_.logs->slot(slot_index);
+    LogSlot& mine = parts_.logs->slot(slot_index);
     const Truncation when = mode();
-    const bool forced = when == Truncation::kNextCommit || when == Truncation::kEachCommit;
+    const bool forced = forces_home();
     for (const MaskedWrite& write : writes) {
       parts_.logs->apply(domain_, write);
       const Offset line = round_down(write.offset, kLineBytes);
-      if (forced && (slot.unflushed_lines.empty() || slot.unflushed_lines.back() != line))
-        slot.unflushed_lines.push_back(line);
+      if (forced && (mine.unflushed_lines.empty() || mine.unflushed_lines.back() != line))
+        mine.unflushed_lines.push_back(line);
     }
     if (when == Truncation::kEachCommit) force_home(slot_index);
-    if (when == Truncation::kBackground) wake_consumer(slot);
+    if (when == Truncation::kBackground) wake_consumer(log_slot(slot_index));
   }
 
   /// Step 5 of a synchronous commit.
   void force_home(std::size_t slot_index) {
-    LogSlot& slot = parts_.logs->slot(slot_index);
-    for (const Offset line : slot.unflushed_lines)
+    LogSlot& mine = parts_.logs->slot(slot_index);
+    for (const Offset line : mine.unflushed_lines)
       domain_.flush(parts_.region->at<std::byte>(line), kLineBytes, Site::kHome);
-    slot.unflushed_lines.clear();
+    mine.unflushed_lines.clear();
     // Orders: the home words before the head that drops their record.
-    if (!domain_.fence(Site::kTruncateHome) || !parts_.logs->drop(domain_, slot_index)) fail();
+    if (!domain_.fence(Site::kTruncateHome)) fail();
+    // From a shared log only while nobody else commits, whose record may lie before this one; else it waits for the
+    // next, or for a full log. (Nor waits this for a turn: who has it may wait for a gate, and that for this commit.)
+    const Turn turn = shared_ ? Turn(turn_, std::try_to_lock) : Turn();
+    if (shared_ && !(turn && alone(slot_index))) return;
+    if (!parts_.logs->drop(domain_, shared_ ? 0 : slot_index)) fail();
+  }
+  bool alone(std::size_t slot_index) const {
+    for (std::size_t i = 0; i < parts_.logs->slot_count(); ++i) {
+      if (i != slot_index && parts_.logs->slot(i).committing()) return false;
+    }
+    return true;
   }
 
   /// Room in the log for a record of `payload` words, and in memory for what a commit of `writes`
-  /// words needs once it may not fail any more.
-  void make_room(std::size_t slot_index, std::size_t payload, std::size_t writes) {
-    LogSlot& slot = parts_.logs->slot(slot_index);
+  /// words needs once it may not fail any more. Returns the turn to use it.
+  Turn make_room(std::size_t slot_index, std::size_t payload, std::size_t writes) {
+    auto& lines = parts_.logs->slot(slot_index).unflushed_lines;
+    lines.reserve(lines.size() + writes);
+    LogSlot& slot = log_slot(slot_index);
     const std::uint64_t words = TornbitLog::log_words(payload);
-    slot.log.reserve_memory(words);
-    slot.unflushed_lines.reserve(writes);
-    if (slot.ready && slot.log.free_words() >= words) return;
+    for (;;) {
+      Turn turn;
+      if (shared_) turn = Turn(turn_);
+      // Acquire: who sees the log ready sees its head.
+      if (slot.ready.load(std::memory_order_acquire) && slot.log.free_words() >= words) {
+        slot.log.reserve_memory(words);
+        return turn;
+      }
+      if (shared_) turn.unlock();
+      empty_log(slot_index, words);
+    }
+  }
+  /// Readies the log, and empties it if `words` do not fit.
+  void empty_log(std::size_t slot_index, std::uint64_t words) {
+    LogSlot& slot = log_slot(slot_index);
     const std::lock_guard lock(truncation_);
     refuse_if_poisoned();
-    if (!slot.ready) {  // not when the thread arrives: one that only reads needs no log
+    // Not when the thread arrives: one that only reads needs no log.
+    if (!slot.ready.load(std::memory_order_relaxed)) {
       const Ring& ring = slot.log.ring();
       const auto at =
           static_cast<Offset>(reinterpret_cast<std::byte*>(ring.words) - parts_.region->base());
       parts_.region->backing().allocate(at, ring.count * kWordBytes).value();
-      if (!parts_.logs->prepare(domain_, slot_index)) fail();
-      slot.ready = true;
+      if (!parts_.logs->prepare(domain_, shared_ ? 0 : slot_index)) fail();
+      slot.ready.store(true, std::memory_order_release);
     }
     if (slot.log.free_words() >= words) return;
-    if (mode() == Truncation::kNextCommit) {
+    if (forces_home()) {
       empty_logs();  // quick: little is left to write back
     } else {
       consume();  // this thread stalls, and does the work; the others go on
@@ -319,58 +375,46 @@ class Redo final : public Engine {
     if (!logs.consume(domain_, last_stamp)) fail();
   }
 
+  /// Logs are emptied when they are half full, or after 10 ms: a consumer that comes later writes a line that many
+  /// commits changed once.
   void start_consumer() {
-    stop_ = false;
-    consumer_pid_ = ::getpid();
-    consumer_ = std::thread([this] { run_consumer(); });
+    consumer_.start(
+        [this] {
+          if (parts_.clock->now() == consumed_) return true;
+          try {
+            const std::lock_guard lock(truncation_);
+            consumed_ = parts_.clock->now();
+            consume();
+          } catch (const std::exception&) {
+            // Out of memory or a storage that failed: the engine is poisoned, and the next commit says so.
+            poisoned_.store(true, std::memory_order_release);
+          }
+          return !poisoned();
+        },
+        std::chrono::nanoseconds(0), std::chrono::milliseconds(10));
   }
-  void stop_consumer() {
-    if (!consumer_.joinable()) return;
-    if (::getpid() != consumer_pid_) {
-      // Forked: the thread is not there, but the condition knows it as a waiter, and its destructor would wait for it.
-      (void)wake_.release();
-      return consumer_.detach();
-    }
-    {
-      const std::lock_guard lock(wake_mutex_);
-      stop_ = true;
-    }
-    wake_->notify_one();
-    consumer_.join();
-  }
-  void run_consumer() {
-    std::uint64_t done = 0;
-    std::unique_lock lock(wake_mutex_);
-    while (!stop_) {
-      if (parts_.clock->now() == done) {
-        asleep_.store(true, std::memory_order_seq_cst);
-        // The time limit is for logs that stay less than half full, and for a commit that looked at `asleep_` just
-        // before: nobody waits for it, unless the log is full, and then the waiting thread helps itself.
-        wake_->wait_for(lock, std::chrono::milliseconds(10));
-        asleep_.store(false, std::memory_order_relaxed);
-        if (parts_.clock->now() == done) continue;
-      }
-      lock.unlock();
-      done = parts_.clock->now();
-      try {
-        const std::lock_guard truncation(truncation_);
-        consume();
-      } catch (const std::exception&) {
-        // Out of memory or a storage that failed: the engine is poisoned, and the next commit says so.
-        poisoned_.store(true, std::memory_order_release);
-      }
-      lock.lock();
-      if (poisoned()) return;
-    }
-  }
-  /// Only when the log is half full: waking a thread takes longer than most commits, and a consumer
-  /// that comes later writes a line that many of them changed once. It comes by itself, too.
   void wake_consumer(const LogSlot& slot) {
-    if (slot.log.free_words() < slot.log.ring().count / 2 &&
-        asleep_.load(std::memory_order_relaxed))
-      wake_->notify_one();
+    if (slot.log.free_words() < slot.log.ring().count / 2) consumer_.nudge();
   }
 
+  // ---- relaxed durability -----------------------------------------------------------------------
+
+  /// So that what is posted becomes durable within PoolOptions::relaxed_delay of a nudge.
+  void start_flusher() {
+    if (parts_.relaxed_delay.count() == 0) return;
+    std::call_once(flusher_started_, [this] {
+      flusher_.start(
+          [this] {
+            if (!domain_.fence(Site::kLogCommit)) poisoned_.store(true, std::memory_order_release);
+            return !poisoned();
+          },
+          parts_.relaxed_delay, std::chrono::nanoseconds(0));
+    });
+  }
+
+  bool forces_home() const {
+    return mode() == Truncation::kNextCommit || mode() == Truncation::kEachCommit;
+  }
   Truncation mode() const { return mode_.load(std::memory_order_relaxed); }
   Truncation resolved(Truncation truncation) const {
     if (truncation != Truncation::kAuto) return truncation;
@@ -392,16 +436,16 @@ class Redo final : public Engine {
 
   EngineParts parts_;
   [[no_unique_address]] D domain_;
+  const bool shared_;  // one log for all threads
+  std::mutex turn_;    // to append to it
   std::atomic<Truncation> mode_;
   std::mutex truncation_;
   std::atomic<bool> poisoned_{false};
   std::mutex mode_mutex_;
-  std::thread consumer_;
-  int consumer_pid_ = 0;
-  std::mutex wake_mutex_;
-  std::unique_ptr<std::condition_variable> wake_ = std::make_unique<std::condition_variable>();
-  std::atomic<bool> asleep_{false};
-  bool stop_ = false;  // under wake_mutex_
+  std::once_flag flusher_started_;
+  std::uint64_t consumed_ = 0;  // by the consumer alone
+  Worker consumer_;             // last, as the next: they use all of the above
+  Worker flusher_;
 };
 
 /// The yardsticks: no log. With `kFlush` home words are flushed and fenced once, at the end (a cut
@@ -411,7 +455,7 @@ class Unlogged final : public Engine {
  public:
   Unlogged(const EngineParts& parts, D domain) : parts_(parts), domain_(std::move(domain)) {}
   Result<RecoveryReport> recover() override { return parts_.logs->recover(domain_); }
-  void commit(Tx& tx, std::size_t) override {
+  void commit(Tx& tx, std::size_t, Durability) override {
     const std::uint64_t stamp = parts_.clock->draw().stamp;
     if (stamp != tx.snapshot() + 1 && !tx.validate()) throw Conflict{};
     publish(tx.writes(), 0);
@@ -425,6 +469,7 @@ class Unlogged final : public Engine {
     }
     if (kFlush) (void)domain_.fence(Site::kLogCommit);  // a yardstick: it promises nothing
   }
+  void sync() override {}
   void truncate() override {}
   void set_truncation(Truncation) override {
     throw Exception(Code::kMisuse, "this engine keeps no logs that could be truncated");
