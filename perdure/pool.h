@@ -11,6 +11,7 @@
 // capacity.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <string>
 #include <type_traits>
@@ -37,6 +38,8 @@ struct PoolOptions {
   bool count = false;
   /// Emulate slower memory; on kAdr only. See perdure/domain/latency.h.
   std::optional<LatencyModel> latency;
+  /// How long what a relaxed transaction did may stay volatile; zero: until somebody asks. See Durability.
+  std::chrono::milliseconds relaxed_delay{10};
   /// 2^lock_bits ownership records, of 8 bytes each.
   unsigned lock_bits = 20;
 
@@ -97,13 +100,20 @@ class Pool {
   /// Threads:  any number, up to the pool's log_slots at the same time.
   template <class Body>
   auto atomically(Body&& body) {
-    return run(std::forward<Body>(body), false);
+    return run(std::forward<Body>(body), false, Durability::kStrict);
+  }
+  /// The same, durable when `durability` says. A power cut may take the last relaxed transactions back, always the
+  /// newest first and each as a whole; a strict one, or sync(), makes all before it durable. In a nested call the
+  /// outermost transaction decides.
+  template <class Body>
+  auto atomically(Durability durability, Body&& body) {
+    return run(std::forward<Body>(body), false, durability);
   }
   /// The same for transactions that only read: no flush, no fence, no log. A store in it throws
   /// kMisuse.
   template <class Body>
   auto read_only(Body&& body) {
-    return run(std::forward<Body>(body), true);
+    return run(std::forward<Body>(body), true, Durability::kStrict);
   }
 
   /// The root object `name`, created zeroed if it is not there. Its address holds until the pool is
@@ -125,6 +135,12 @@ class Pool {
     }));
   }
 
+  /// Returns when every transaction that has returned is durable. Cost: one device write; nothing if none was relaxed.
+  /// Errors: throws Exception kPoisoned; kMisuse in a forked child. Threads: any.
+  void sync() {
+    core_->refuse_after_fork();
+    core_->engine().sync();
+  }
   /// Writes everything home and empties the logs. Never needed for durability.
   /// Errors: throws Exception kPoisoned; kMisuse in a forked child. Threads: any.
   void checkpoint() {
@@ -150,7 +166,7 @@ class Pool {
   Pool() = default;
 
   template <class Body>
-  std::invoke_result_t<Body&, Tx&> run(Body&& body, bool read_only) {
+  std::invoke_result_t<Body&, Tx&> run(Body&& body, bool read_only, Durability durability) {
     static_assert(!std::is_reference_v<std::invoke_result_t<Body&, Tx&>>,
                   "perdure: a transaction returns a value or a pointer, not a reference");
     PoolCore::Context& context = core_->context();
@@ -161,11 +177,11 @@ class Pool {
       try {
         if constexpr (std::is_void_v<std::invoke_result_t<Body&, Tx&>>) {
           body(tx);
-          core_->commit(context);
+          core_->commit(context, durability);
           return;
         } else {
           auto result = body(tx);
-          core_->commit(context);
+          core_->commit(context, durability);
           return result;
         }
       } catch (const Conflict&) {

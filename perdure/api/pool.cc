@@ -100,7 +100,8 @@ Result<Pool> Pool::open_region(std::unique_ptr<Region> region, const PoolOptions
   if (sync) pool.storage_.reset(new Storage{{RegionDevice(opened), opened.base()}});
   auto core = PoolCore::open(
       std::move(region),
-      [&](const EngineParts& parts) {
+      [&](EngineParts parts) {
+        parts.relaxed_delay = options.relaxed_delay;
         if (sync)
           return stamp(options, parts, pool.counters_.get(),
                        Sync<RegionDevice>(pool.storage_->group));

@@ -191,7 +191,7 @@ void PoolCore::begin(Context& context, bool read_only) {
   context.tx.begin(read_only, tracked);
 }
 
-void PoolCore::commit(Context& context) {
+void PoolCore::commit(Context& context, Durability durability) {
   Tx& tx = context.tx;
   if (tx.doomed()) throw Conflict{};
   if (tx.has_updates()) tx.collect_heap_writes();
@@ -204,7 +204,7 @@ void PoolCore::commit(Context& context) {
     tx.make_visible(stamp);
     tx.finish();
   } else {
-    engine_->commit(tx, context.slot);
+    engine_->commit(tx, context.slot, durability);
   }
   context.attempts = 0;
 }

@@ -41,7 +41,7 @@ class PoolCore {
   void refuse_after_fork() const;
   void begin(Context& context, bool read_only);
   /// Commits what the context's transaction did. Throws Conflict or Exception (see Engine::commit).
-  void commit(Context& context);
+  void commit(Context& context, Durability durability = Durability::kStrict);
   /// After a Conflict: undoes, then waits a little, longer each time, so that one of the rivals
   /// gets through.
   void retry_later(Context& context);

@@ -88,6 +88,11 @@ class Counted {
     counters_->add(0, 0, 0, 1);
     return inner_.fence(site);
   }
+  bool post(Site site)
+    requires PostingDomain<Inner>
+  {
+    return inner_.post(site);
+  }
 
  private:
   static std::uint64_t lines(const void* address, std::size_t bytes) {

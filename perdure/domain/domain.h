@@ -58,6 +58,14 @@ concept Domain =
       { d.fence(site) } -> std::same_as<bool>;
     };
 
+/// post           hands over what this thread flushed: durable with the next fence of any thread, and before whatever any
+///                thread stores from now on and makes durable. It waits for nothing. Memory cannot promise that: a line
+///                may be evicted at any time. A file in a private mapping can.
+template <class D>
+concept PostingDomain = Domain<D> && requires(D d, Site site) {
+  { d.post(site) } -> std::same_as<bool>;
+};
+
 /// How the domains that have ordinary cached memory under them store.
 struct CachedStores {
   static void store(Word* home, Word value) { store_word(home, value); }

@@ -1,10 +1,12 @@
 #include "perdure/domain/domain.h"
 
+#include <functional>
 #include <numeric>
 #include <random>
 #include <set>
 #include <thread>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -143,6 +145,76 @@ TEST(Sync, WritesWholePagesOnceAndJoinsNeighbours) {
   EXPECT_EQ(calls.syncs, 1);
   EXPECT_TRUE(domain.fence(Site::kUserFence));
   EXPECT_EQ(calls.syncs, 1) << "nothing is written twice";
+}
+
+TEST(Sync, WhatIsPostedGoesOutWithTheNextFenceOfAnyThreadAndBeforeItsPages) {
+  alignas(kPageBytes) static std::array<std::byte, 8 * kPageBytes> memory;
+  NotedCalls calls;
+  SyncGroup<NotingDevice> group(NotingDevice{&calls}, memory.data());
+  Sync<NotingDevice> domain(group);
+  for (int i = 0; i < 3; ++i) {
+    domain.flush(memory.data() + 5 * kPageBytes + 8 * i, 8, Site::kUserFlush);
+    EXPECT_TRUE(domain.post(Site::kLogPost));
+  }
+  EXPECT_TRUE(calls.writes.empty());
+  std::thread([&] {
+    Sync<NotingDevice> other(group);
+    other.flush(memory.data() + kPageBytes, 8, Site::kUserFlush);
+    EXPECT_TRUE(other.fence(Site::kUserFence));
+  }).join();
+  const std::vector<std::pair<Offset, std::size_t>> expected = {{5 * kPageBytes, kPageBytes},
+                                                                {kPageBytes, kPageBytes}};
+  EXPECT_EQ(calls.writes, expected);
+  EXPECT_EQ(calls.syncs, 2);
+  EXPECT_TRUE(domain.fence(Site::kUserFence)) << "it is durable already";
+  EXPECT_EQ(calls.syncs, 2);
+
+  domain.flush(memory.data() + 5 * kPageBytes, 8, Site::kUserFlush);
+  EXPECT_TRUE(domain.post(Site::kLogPost));
+  EXPECT_TRUE(domain.fence(Site::kUserFence));
+  EXPECT_EQ(calls.syncs, 3);
+}
+
+/// A device on which something else happens during the first write.
+struct InterruptedDevice {
+  std::vector<std::pair<Offset, Word>>* writes;  // where, and the first word there
+  std::function<void()>* meanwhile;
+  bool write(Offset offset, const void* data, std::size_t) {
+    writes->push_back({offset, load_word(static_cast<const Word*>(data))});
+    if (const auto act = std::exchange(*meanwhile, nullptr)) act();
+    return true;
+  }
+  bool write_durable(Offset offset, const void* data, std::size_t bytes) {
+    return write(offset, data, bytes);
+  }
+  bool sync() { return true; }
+};
+
+TEST(Sync, APageIsWrittenAsItWasWhenWhatIsPostedWasTaken) {
+  alignas(kPageBytes) static std::array<Word, 3 * kPageBytes / kWordBytes> memory;
+  Word* const log = memory.data();
+  Word* const other_log = log + kPageBytes / kWordBytes;
+  Word* const home = other_log + kPageBytes / kWordBytes;
+  std::vector<std::pair<Offset, Word>> writes;
+  std::function<void()> meanwhile;
+  SyncGroup<InterruptedDevice> group(InterruptedDevice{&writes, &meanwhile},
+                                     reinterpret_cast<std::byte*>(log));
+  Sync<InterruptedDevice> domain(group);
+  const auto commit = [&](Word* record, Word value) {
+    domain.store(record, value);
+    domain.flush(record, kWordBytes, Site::kLogRecord);
+    EXPECT_TRUE(domain.post(Site::kLogPost));
+    domain.store(home, value);
+  };
+  commit(log, 1);
+  meanwhile = [&] { std::thread(commit, other_log, 2).join(); };
+  domain.flush(home, kWordBytes, Site::kHomeBulk);
+  EXPECT_TRUE(domain.fence(Site::kTruncateHome));
+  // Not the 2 that is home by then: its record is still on the way.
+  const std::vector<std::pair<Offset, Word>> expected = {{0, 1}, {2 * kPageBytes, 1}};
+  EXPECT_EQ(writes, expected);
+  EXPECT_TRUE(domain.fence(Site::kUserFence));
+  EXPECT_EQ(writes.back(), std::pair(Offset{kPageBytes}, Word{2}));
 }
 
 /// A device that is slow, and durable only after sync.

@@ -19,7 +19,7 @@ struct TraceEvent {
     kFence,         // completes this thread's flushes and write-throughs
     kSector,        // (files) the sector at `offset` goes to the device; its bytes: sector(value)
     kSync,  // (files) the device has the `value` bytes from `offset` on (0: all) as handed over so far
-    kMark,  // the scenario acknowledges step `value`: from here on it must survive
+    kMark,  // the scenario acknowledges step `value`: from here on it must survive; it goes on to step `offset`
   };
   Kind kind;
   std::uint8_t thread;
@@ -45,7 +45,9 @@ class Trace {
       sectors_.push_back(sector);
     }
   }
-  void mark(std::uint64_t step) { add(TraceEvent::Kind::kMark, Site{}, 0, step); }
+  void mark(std::uint64_t acked, std::uint64_t next) {
+    add(TraceEvent::Kind::kMark, Site{}, next, acked);
+  }
   Offset offset_of(const void* address) const {
     return static_cast<Offset>(static_cast<const std::byte*>(address) - base_);
   }
@@ -154,6 +156,11 @@ class DropNth {
     if (!omission_->drops(site)) inner_.flush(address, bytes, site);
   }
   bool fence(Site site) { return omission_->drops(site) || inner_.fence(site); }
+  bool post(Site site)
+    requires PostingDomain<Inner>
+  {
+    return omission_->drops(site) || inner_.post(site);
+  }
 
  private:
   Omission* omission_;

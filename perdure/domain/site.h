@@ -13,6 +13,9 @@ namespace perdure {
 #define PERDURE_SITES(X)                                                                           \
   X(kLogRecord,                                                                                    \
     "the words of a log record are not written back: an acknowledged transaction is lost")         \
+  X(kLogPost,                                                                                      \
+    "(files) the words of a log record are not handed over: another thread makes durable what "    \
+    "builds on them")                                                                              \
   X(kLogCommit,                                                                                    \
     "the record is not waited for: home stores overtake it, or an acknowledged transaction is "    \
     "lost")                                                                                        \

@@ -6,15 +6,25 @@
 // flush() notes pages, fence() writes them and waits for the device, once for all threads that are
 // waiting at that moment (group commit).
 //
-// A page is written as it stands in the mapping, so it may carry other threads' newer home words.
-// That is harmless: a home word is stored only when its log record is durable, and the record
-// outlives the page's next write.
+// post() hands pages over without waiting: they reach the device with the next fence of any thread, and *before* what
+// that fence writes. It is how a log that many threads append to is written: a record is posted, and whatever becomes
+// visible after it, in home pages that another thread happens to write, cannot be durable without it.
+//
+// A page is written as it stands in the mapping, so it may carry other threads' newer home words. That is harmless: a
+// home word is stored only when its log record is durable or posted. The story of a batch:
+//   1. copy home pages      the device must never see a page change under it
+//   2. take what is posted  after the copy: the records of all that the copy carries are among it
+//   3. write that; wait     cut here ⇒ records without home words: replayed
+//   4. write the copy; wait
 #pragma once
 
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
+#include <cstdlib>
+#include <memory>
 #include <mutex>
+#include <new>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -37,29 +47,35 @@ class SyncGroup {
 
   void note(std::vector<Pages>& pending, const void* address, std::size_t bytes) const {
     const auto offset = static_cast<Offset>(static_cast<const std::byte*>(address) - base_);
-    const Pages pages{round_down(offset, kPageBytes), round_up(offset + bytes, kPageBytes)};
-    if (!pending.empty() && pending.back().end >= pages.begin &&
-        pending.back().begin <= pages.begin) {
-      pending.back().end = std::max(pending.back().end, pages.end);
-      return;
-    }
-    pending.push_back(pages);
+    add(pending, {round_down(offset, kPageBytes), round_up(offset + bytes, kPageBytes)});
   }
 
-  /// Writes `pending` (and clears it) and waits for the device, together with every thread waiting
-  /// now.
+  /// Hands `pending` over (and clears it), to be written before anything that is copied from now on.
+  /// Requires: pages that are posted never go any other way while others use the group.
+  bool post(std::vector<Pages>& pending) {
+    const std::lock_guard lock(mutex_);
+    for (const Pages& pages : pending) add(posted_, pages);
+    pending.clear();
+    ++posts_;
+    return !poisoned();
+  }
+
+  /// Writes `pending` (and clears it) and all that is posted, and waits for the device, together with every thread
+  /// waiting now.
   bool commit(std::vector<Pages>& pending) {
     if (poisoned()) {
       pending.clear();
       return false;
     }
-    if (pending.empty()) return true;
     std::unique_lock lock(mutex_);
-    const std::uint64_t ticket = filling_;
+    const std::uint64_t posts = posts_;
+    if (pending.empty() && durable_posts_ == posts) return true;
+    const std::uint64_t ticket = pending.empty() ? 0 : filling_;
     ++joined_;
     batch_.insert(batch_.end(), pending.begin(), pending.end());
     pending.clear();
-    while (done_ < ticket) {
+    while (done_ < ticket || durable_posts_ < posts) {
+      if (poisoned()) return false;
       if (writing_) {
         finished_.wait(lock);
         continue;
@@ -73,7 +89,7 @@ class SyncGroup {
       const std::uint64_t number = filling_++;
       last_joined_ = std::exchange(joined_, 0);
       lock.unlock();
-      const bool durable = !poisoned() && write_out(mine);
+      const bool durable = write_out(mine);
       lock.lock();
       // A failed sync is final: the kernel drops the dirty state and a later sync reports success
       // for data that was never written. Everything after it is refused.
@@ -91,6 +107,27 @@ class SyncGroup {
   Device& device() { return device_; }
 
  private:
+  static constexpr std::size_t kCopyBytes = std::size_t{256} << 10;
+  /// Where pages stand still while the device reads them.
+  class Copy {
+   public:
+    Copy() : memory_(static_cast<Word*>(std::aligned_alloc(kPageBytes, kCopyBytes))) {
+      if (!memory_) throw std::bad_alloc();
+    }
+    const std::byte* take(const std::byte* from, std::size_t bytes) {
+      // Word by word: other threads go on storing, and a torn word is none that they stored.
+      for (std::size_t i = 0; i < bytes / kWordBytes; ++i)
+        memory_.get()[i] = load_word(reinterpret_cast<const Word*>(from) + i);
+      return reinterpret_cast<const std::byte*>(memory_.get());
+    }
+
+   private:
+    struct Free {
+      void operator()(Word* memory) const { std::free(memory); }
+    };
+    std::unique_ptr<Word, Free> memory_;
+  };
+
   /// The threads of the last batch were woken all at once and most are about to commit again: the
   /// first of them, who leads, gives the core to the others as long as more of them come. Without
   /// it small and large batches alternate.
@@ -103,26 +140,60 @@ class SyncGroup {
     }
   }
 
-  bool write_out(std::vector<Pages>& pages) {
-    std::sort(pages.begin(), pages.end(),
+  static void add(std::vector<Pages>& list, const Pages& pages) {
+    if (!list.empty() && list.back().end >= pages.begin && list.back().begin <= pages.begin) {
+      list.back().end = std::max(list.back().end, pages.end);
+      return;
+    }
+    list.push_back(pages);
+  }
+  static void join(std::vector<Pages>& list) {
+    std::sort(list.begin(), list.end(),
               [](const Pages& a, const Pages& b) { return a.begin < b.begin; });
     std::size_t kept = 0;
-    for (const Pages& next : pages) {
-      if (kept > 0 && next.begin <= pages[kept - 1].end) {
-        pages[kept - 1].end = std::max(pages[kept - 1].end, next.end);
+    for (const Pages& next : list) {
+      if (kept > 0 && next.begin <= list[kept - 1].end) {
+        list[kept - 1].end = std::max(list[kept - 1].end, next.end);
       } else {
-        pages[kept++] = next;
+        list[kept++] = next;
       }
     }
-    pages.resize(kept);
-    if (kept == 1)
-      return device_.write_durable(pages[0].begin, base_ + pages[0].begin, size_of(pages[0]));
-    for (const Pages& range : pages) {
-      if (!device_.write(range.begin, base_ + range.begin, size_of(range))) return false;
+    list.resize(kept);
+  }
+
+  /// Only the leader is here. False: the storage failed.
+  bool write_out(std::vector<Pages>& pages) {
+    join(pages);
+    return pages.empty() ? write_posted() : write_copies(pages, home_copy_, true);
+  }
+  bool write_posted() {
+    std::vector<Pages> pages;
+    std::uint64_t posts = 0;
+    {
+      const std::lock_guard lock(mutex_);
+      pages.swap(posted_);
+      posts = posts_;
+    }
+    join(pages);
+    if (!pages.empty() && !write_copies(pages, posted_copy_, false)) return false;
+    const std::lock_guard lock(mutex_);
+    durable_posts_ = posts;
+    return true;
+  }
+  /// Writes and waits. `after_posted`: each copy only when the records of what it carries are durable.
+  bool write_copies(const std::vector<Pages>& list, Copy& copy, bool after_posted) {
+    for (const Pages& pages : list) {
+      for (Offset at = pages.begin; at < pages.end; at += kCopyBytes) {
+        const std::size_t bytes = std::min<std::size_t>(pages.end - at, kCopyBytes);
+        const std::byte* const from = copy.take(base_ + at, bytes);
+        if (after_posted && !write_posted()) return false;
+        const bool only = list.size() == 1 && bytes == pages.end - pages.begin;
+        if (only) return device_.write_durable(at, from, bytes);
+        if (!device_.write(at, from, bytes)) return false;
+      }
     }
     return device_.sync();
   }
-  static std::size_t size_of(const Pages& pages) { return pages.end - pages.begin; }
 
   static std::uint64_t next_id() {
     static std::atomic<std::uint64_t> next{1};
@@ -136,6 +207,11 @@ class SyncGroup {
   std::mutex mutex_;
   std::condition_variable finished_;
   std::vector<Pages> batch_;
+  std::vector<Pages> posted_;
+  std::uint64_t posts_ = 0;          // so far
+  std::uint64_t durable_posts_ = 0;  // of these
+  Copy home_copy_;                   // the leader's, as is the next
+  Copy posted_copy_;
   std::size_t joined_ = 0;       // threads that brought it
   std::size_t last_joined_ = 0;  // those of the batch before
   std::uint64_t filling_ = 1;
@@ -156,6 +232,8 @@ class Sync : public CachedStores {
     group_->note(pending(), address, bytes);
   }
   bool fence(Site) { return group_->commit(pending()); }
+  /// What this thread flushed becomes durable with the next fence of any thread, and before what that one writes.
+  bool post(Site) { return group_->post(pending()); }
 
  private:
   using Pending = std::vector<typename SyncGroup<Device>::Pages>;

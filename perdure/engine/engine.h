@@ -3,6 +3,7 @@
 // remains.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <span>
@@ -42,6 +43,18 @@ constexpr std::string_view truncation_name(Truncation truncation) {
   return "unknown";
 }
 
+/// When a commit returns. The order of commits is kept in either case: what survives is what was committed up to some
+/// moment, and nothing later.
+enum class Durability : std::uint8_t {
+  kStrict,   // when it is durable, with all that was committed before it
+  kRelaxed,  // at once. On files it becomes durable with the next strict commit, Pool::sync() or checkpoint, at the
+  // latest PoolOptions::relaxed_delay later; on memory, where a fence is no wait worth avoiding, as kStrict
+};
+
+constexpr std::string_view durability_name(Durability durability) {
+  return durability == Durability::kStrict ? "strict" : "relaxed";
+}
+
 constexpr std::string_view engine_name(EngineKind kind) {
   switch (kind) {
     case EngineKind::kMnemosyne: return "mnemosyne";
@@ -70,7 +83,9 @@ class Engine {
   virtual void attach(Tx& /*tx*/, std::size_t /*slot*/) {}
   /// Makes `tx` durable and visible, and ends it. Throws Conflict (nothing happened; roll back and
   /// retry) or Exception kPoisoned (whether the transaction survives is decided at the next open).
-  virtual void commit(Tx& tx, std::size_t slot) = 0;
+  virtual void commit(Tx& tx, std::size_t slot, Durability durability) = 0;
+  /// Returns when everything committed so far is durable. Errors: throws Exception kPoisoned. Threads: any.
+  virtual void sync() = 0;
   /// Makes `writes` durable and home as one record of its own, outside any transaction.
   virtual void publish(std::span<const MaskedWrite> writes, std::size_t slot) = 0;
   /// Writes all home words back and empties the logs. Errors: throws Exception kPoisoned.
@@ -114,6 +129,8 @@ struct EngineParts {
   CommitClock* clock;
   Heap* heap;
   LogArea* logs;
+  /// How long a relaxed commit may stay volatile; zero: as long as nobody asks.
+  std::chrono::nanoseconds relaxed_delay{0};
 };
 
 }  // namespace perdure

@@ -9,6 +9,10 @@
 //             (2) An aborted transaction writes nothing to the log: records are appended at commit.
 //             (3) The default on files, kWhenFull, writes home words when the log is emptied: forcing random pages at
 //             each commit would cost a second device write.
+//             (4) On files all threads append to one log, in turn: threads that wait for the device together then share
+//             one write of one range, and the log keeps the order of commits, so that one need not wait to be durable
+//             before another builds on it (Durability::kRelaxed). The turn costs nothing beside the device. (Not in the
+//             second column below, where every commit waits.)
 //
 // A second column, `kInLog`, is execution in log: Blurred Persistence (TOS 2016) §3.2. A transaction's values stand in its
 // XilLog from the store on, and step 1 has only the heap's to add; 4 closes them by a commit record; 5 reads them back. With
@@ -19,11 +23,13 @@
 // TornbitLog beside it.
 //
 // The commit of a transaction that wrote anything:
-//   1. make room       a full log is emptied first, while no stamp is held
+//   1. make room       a full log is emptied first, while no stamp is held; on files, take the turn
 //   2. draw a stamp    from here on a truncation waits for this commit
 //   3. validate        reads still hold, or Conflict
 //   4. append, fence   cut before the fence ⇒ the record is torn, nothing happened
 //                      cut after it ⇒ recovery replays it: the durability point, the only wait
+//                      on files: append, post, end the turn, fence; relaxed: no fence. Home words that reach the device
+//                      find the record there, because it was posted before (domain/sync.h)
 //   5. store home      their write-back is left to the next commit or to a truncation;
 //                      kEachCommit: flush them and fence; cut here ⇒ replayed; drop the record; cut here ⇒ either
 //   6. release locks   others see it only now, so nobody acts on what a cut could take back
@@ -31,14 +37,13 @@
 // From 2 to 6 nothing can fail but the storage (and memory at 4), and that poisons the pool.
 #pragma once
 
-#include <unistd.h>
-
-#include <condition_variable>
 #include <mutex>
 #include <thread>
 
 #include "perdure/base/word_buffer.h"
 #include "perdure/engine/engine.h"
+#include "perdure/engine/unlogged.h"
+#include "perdure/engine/worker.h"
 
 namespace perdure {
 
@@ -48,13 +53,15 @@ class Redo final : public Engine {
 
  public:
   Redo(const EngineParts& parts, D domain)
-      : parts_(parts), domain_(std::move(domain)), mode_(resolved(Truncation::kAuto)) {
+      : parts_(parts),
+        domain_(std::move(domain)),
+        shared_(!kInLog && parts.region->domain() == DomainKind::kSync),
+        mode_(resolved(Truncation::kAuto)) {
     if (kInLog) {
       for (std::size_t i = 0; i < parts_.logs->slot_count(); ++i)
         executing_.push_back(std::make_unique<Executing>(*this, i));
     }
   }
-  ~Redo() override { stop_consumer(); }
 
   /// What another engine left is recovered from the logs that it wrote; then, while all are empty, the rings become ours.
   Result<RecoveryReport> recover() override {
@@ -69,41 +76,47 @@ class Redo final : public Engine {
     if (kInLog) tx.execute_in(executing_[slot_index].get());
   }
 
-  void commit(Tx& tx, std::size_t slot_index) override {
+  void commit(Tx& tx, std::size_t slot_index, Durability durability) override {
     refuse_if_poisoned();
-    LogSlot& slot = parts_.logs->slot(slot_index);
     if (kInLog && tx.in_log()) {
       if (append_heap_writes(tx, slot_index)) return commit_in_log(tx, slot_index);
       tx.go_buffered();
     }
     std::span<Word> record = encode(tx.writes());
     Spill spill(*this);
-    spill.write_if_large(tx, slot.log, record);
+    spill.write_if_large(tx, log_slot(slot_index).log, record);
+    const bool waits = durability == Durability::kStrict || !shared_ || forces_home();
+    if (!waits) start_flusher();
 
-    make_room(slot_index, record.size(), tx.writes().size());  // 1
+    Turn turn = make_room(slot_index, record.size(), tx.writes().size());  // 1
     {
-      const Window window(*this, slot);  // 2
+      const Window window(*this, slot_index);  // 2
       const std::uint64_t stamp = window.stamp();
       if (stamp != tx.snapshot() + 1 && !tx.validate()) throw Conflict{};  // 3
-      append(slot, stamp, record);                                         // 4
+      append(slot_index, turn, stamp, record, waits);                      // 4
       store_home(slot_index, tx.writes());                                 // 5
       tx.make_visible(stamp);                                              // 6
     }
     tx.finish();  // 7
+    if (!waits) flusher_.nudge();
     if (spill.used())
       truncate();  // the ring names the spilled entries: both go before their space is reused
   }
 
   void publish(std::span<const MaskedWrite> writes, std::size_t slot_index) override {
     refuse_if_poisoned();
-    LogSlot& slot = parts_.logs->slot(slot_index);
     // Its own: this may run while a commit's record is being spilled.
     std::vector<Word> record(1, 0);
     record::encode_entries(writes, record);
-    make_room(slot_index, record.size(), writes.size());
-    const Window window(*this, slot);
-    append(slot, window.stamp(), record);
+    Turn turn = make_room(slot_index, record.size(), writes.size());
+    const Window window(*this, slot_index);
+    append(slot_index, turn, window.stamp(), record, true);
     store_home(slot_index, writes);
+  }
+
+  void sync() override {
+    refuse_if_poisoned();
+    if (shared_ && !domain_.fence(Site::kLogCommit)) fail();
   }
 
   void truncate() override {
@@ -114,7 +127,7 @@ class Redo final : public Engine {
 
   void set_truncation(Truncation truncation) override {
     const std::lock_guard one_at_a_time(mode_mutex_);
-    stop_consumer();
+    consumer_.stop();
     {
       const std::lock_guard lock(truncation_);
       refuse_if_poisoned();
@@ -199,11 +212,17 @@ class Redo final : public Engine {
     Offset space_ = 0;
   };
 
+  /// The right to append to the log that all share, from making room on: nobody else takes that room. Who has it never
+  /// waits for a truncation. Empty where each thread has a log of its own.
+  using Turn = std::unique_lock<std::mutex>;
+  /// The slot whose log the thread of `slot_index` appends to.
+  LogSlot& log_slot(std::size_t slot_index) { return parts_.logs->slot(shared_ ? 0 : slot_index); }
+
   /// The time of a commit in which a truncation waits for it: from drawing a stamp to having stored
   /// home. The slot announces itself before it draws: see CommitClock.
   class Window {
    public:
-    Window(Redo& engine, LogSlot& slot) : slot_(&slot) {
+    Window(Redo& engine, std::size_t slot_index) : slot_(&engine.parts_.logs->slot(slot_index)) {
       CommitClock& clock = *engine.parts_.clock;
       for (;;) {
         // Sequenced before the draw: a truncation that sees the draw sees the announcement.
@@ -235,21 +254,34 @@ class Redo final : public Engine {
 
   /// Errors: throws Exception kPoisoned when the storage failed, or memory: whether the record is
   /// durable is then not known, and decided at the next open.
-  void append(LogSlot& slot, std::uint64_t stamp, std::span<Word> record) {
+  void append(std::size_t slot_index, Turn& turn, std::uint64_t stamp, std::span<Word> record,
+              bool waits) {
     try {
+      LogSlot& mine = parts_.logs->slot(slot_index);
+      LogSlot& slot = log_slot(slot_index);
       record[0] = record::header(stamp, {record.data() + 1, record.size() - 1});
       const std::uint64_t start = slot.log.tail();
-      flush_last_homes(slot);
+      const bool was_empty = slot.empty();
       slot.log.append(domain_, record);
+      if constexpr (PostingDomain<D>) {
+        if (shared_) {
+          // Orders: this record before the home stores below, whoever writes their pages, and before every record that
+          // builds on it. Without it a cut may keep those and lose this one.
+          if (!domain_.post(Site::kLogPost)) fail();
+          turn.unlock();
+        }
+      }
+      flush_last_homes(mine, was_empty);
+      if (!waits) return;
       // Orders: all log words before the home stores below. Without it a cut may keep a home store
       // whose record is torn, and recovery could not take it back. The same wait makes the home
       // words of the last commit durable.
       if (slot.log.make_durable(domain_)) {
-        if (mode() == Truncation::kNextCommit) {
+        if (mode() == Truncation::kNextCommit && !shared_) {
           slot.unfenced_from = start;
           if (slot.xil) slot.xil_unfenced_from = slot.xil->begin();
         }
-        slot.unflushed_lines.clear();
+        mine.unflushed_lines.clear();
         return;
       }
     } catch (const std::bad_alloc&) {  // ends as a storage that failed
@@ -257,9 +289,10 @@ class Redo final : public Engine {
     fail();
   }
   /// Starts the write-back of the home words of the commit before.
-  void flush_last_homes(LogSlot& slot) {
-    if (slot.empty()) slot.unflushed_lines.clear();  // a truncation saw to them
-    for (const Offset line : slot.unflushed_lines)
+  /// `was_empty`: whether the slot's log was, before what is being committed.
+  void flush_last_homes(LogSlot& mine, bool was_empty) {
+    if (!shared_ && was_empty) mine.unflushed_lines.clear();  // a truncation saw to them
+    for (const Offset line : mine.unflushed_lines)
       domain_.flush(parts_.region->at<std::byte>(line), kLineBytes, Site::kHome);
   }
 
@@ -271,166 +304,103 @@ class Redo final : public Engine {
   /// `for_each_write` calls what it is given for each word.
   template <class ForEachWrite>
   void store_home_of(std::size_t slot_index, ForEachWrite for_each_write) {
-    LogSlot& slot = parts_.logs->slot(slot_index);
+    LogSlot& mine = parts_.logs->slot(slot_index);
     const Truncation when = mode();
-    const bool forced = when == Truncation::kNextCommit || when == Truncation::kEachCommit;
+    const bool forced = forces_home();
     for_each_write([&](const MaskedWrite& write) {
       parts_.logs->apply(domain_, write);
       const Offset line = round_down(write.offset, kLineBytes);
-      if (forced && (slot.unflushed_lines.empty() || slot.unflushed_lines.back() != line))
-        slot.unflushed_lines.push_back(line);
+      if (forced && (mine.unflushed_lines.empty() || mine.unflushed_lines.back() != line))
+        mine.unflushed_lines.push_back(line);
     });
     if (when == Truncation::kEachCommit) force_home(slot_index);
-    if (when == Truncation::kBackground) wake_consumer(slot);
+    if (when == Truncation::kBackground) wake_consumer(log_slot(slot_index));
   }
 
   /// Step 5 of a synchronous commit.
   void force_home(std::size_t slot_index) {
-    LogSlot& slot = parts_.logs->slot(slot_index);
-    for (const Offset line : slot.unflushed_lines)
+    LogSlot& mine = parts_.logs->slot(slot_index);
+    for (const Offset line : mine.unflushed_lines)
       domain_.flush(parts_.region->at<std::byte>(line), kLineBytes, Site::kHome);
-    slot.unflushed_lines.clear();
+    mine.unflushed_lines.clear();
     // Orders: the home words before the head that drops their record; in the log, before whatever retires it.
     if (!domain_.fence(Site::kTruncateHome)) fail();
-    if (!kInLog) {
-      if (!parts_.logs->drop(domain_, slot_index)) fail();
-      return;
-    }
+    if (!kInLog) return drop(slot_index);
     // Nothing is dropped yet, not from the TornbitLog either: a record of the XilLog that stays would be replayed over what
     // a later one stored. Truncations need not look at either again.
-    slot.unfenced_from = slot.log.tail();
-    slot.xil_unfenced_from = slot.xil->begin();
+    mine.unfenced_from = mine.log.tail();
+    mine.xil_unfenced_from = mine.xil->begin();
   }
-
-  // ---- execution in log -------------------------------------------------------------------------
-
-  /// A slot's log, as its Tx sees it.
-  class Executing final : public UncommittedLog {
-   public:
-    Executing(Redo& engine, std::size_t slot_index)
-        : UncommittedLog(engine.parts_.logs->slot(slot_index)),
-          engine_(&engine),
-          slot_index_(slot_index) {}
-    bool append(Offset at, Word value, std::uint8_t bytes, xil::Place& place) override {
-      if (!has_room()) return false;
-      place = slot_->xil->append(engine_->domain_, at, value, bytes);
-      return true;
+  void drop(std::size_t slot_index) {
+    // From a shared log only while nobody else commits, whose record may lie before this one; else it waits for the
+    // next, or for a full log. (Nor waits this for a turn: who has it may wait for a gate, and that for this commit.)
+    const Turn turn = shared_ ? Turn(turn_, std::try_to_lock) : Turn();
+    if (shared_ && !(turn && alone(slot_index))) return;
+    if (!parts_.logs->drop(domain_, shared_ ? 0 : slot_index)) fail();
+  }
+  bool alone(std::size_t slot_index) const {
+    for (std::size_t i = 0; i < parts_.logs->slot_count(); ++i) {
+      if (i != slot_index && parts_.logs->slot(i).committing()) return false;
     }
-    bool rewrite(xil::Place& place, Word value, std::uint8_t bytes) override {
-      if (!has_room()) return false;  // the record may have to move
-      place = slot_->xil->rewrite(engine_->domain_, place, value, bytes);
-      return true;
-    }
-    void give_up() noexcept override {
-      if (!slot_->xil) return;
-      try {
-        slot_->xil->abort(engine_->domain_);
-      } catch (const std::bad_alloc&) {
-        engine_->poisoned_.store(true,
-                                 std::memory_order_release);  // nothing may follow half an abort
-      }
-    }
-
-   private:
-    bool has_room() {
-      if (slot_->ready && slot_->xil->free_records() > 0) [[likely]]
-        return true;
-      return engine_->make_room_in_log(slot_index_, 1);
-    }
-    Redo* engine_;
-    std::size_t slot_index_;
-  };
-
-  /// Step 1 in the log. False: there is no room for a transaction of this size.
-  bool append_heap_writes(Tx& tx, std::size_t slot_index) {
-    LogSlot& slot = parts_.logs->slot(slot_index);
-    std::uint64_t records = 0;
-    for (const MaskedWrite& write : tx.heap_writes()) records += XilLog::records_for(write);
-    slot.unflushed_lines.reserve(tx.words_in_log() + tx.heap_writes().size());
-    if (!make_room_in_log(slot_index, records)) return false;
-    for (const MaskedWrite& write : tx.heap_writes()) slot.xil->append(domain_, write);
     return true;
   }
 
-  void commit_in_log(Tx& tx, std::size_t slot_index) {
-    LogSlot& slot = parts_.logs->slot(slot_index);
-    {
-      const Window window(*this, slot);  // 2
-      const std::uint64_t stamp = window.stamp();
-      if (stamp != tx.snapshot() + 1 && !tx.validate()) throw Conflict{};  // 3
-      if (slot.xil->too_far_apart(stamp)) throw Conflict{};  // make_room_in_log() saw it coming
-      close_in_log(slot, stamp);                             // 4
-      store_home_of(slot_index, [&](auto store) { tx.for_each_in_log(store); });  // 5
-      tx.make_visible(stamp);                                                     // 6
-    }
-    tx.finish();  // 7
-  }
+  // ---- execution in log (engine/redo_in_log.h) ----------------------------------------------------
 
+  class Executing;
+  /// Step 1 in the log. False: there is no room for a transaction of this size.
+  bool append_heap_writes(Tx& tx, std::size_t slot_index);
+  /// The other steps.
+  void commit_in_log(Tx& tx, std::size_t slot_index);
   /// append() for what is in the log already.
-  void close_in_log(LogSlot& slot, std::uint64_t stamp) {
-    try {
-      const xil::Place start = slot.xil->begin();
-      flush_last_homes(slot);
-      slot.xil->commit(domain_, stamp);
-      // Orders: as in append().
-      if (slot.xil->make_durable(domain_)) {
-        if (mode() == Truncation::kNextCommit) {
-          slot.xil_unfenced_from = start;
-          slot.unfenced_from = slot.log.tail();
-        }
-        slot.unflushed_lines.clear();
-        return;
-      }
-    } catch (const std::bad_alloc&) {  // ends as a storage that failed
-    }
-    fail();
-  }
-
+  void close_in_log(LogSlot& slot, std::uint64_t stamp);
   /// Room for `records` more of the open transaction, which keeps its locks meanwhile: a truncation waits for no lock.
   /// False: the transaction has, or then would have, more than half the ring.
-  bool make_room_in_log(std::size_t slot_index, std::uint64_t records) {
-    LogSlot& slot = parts_.logs->slot(slot_index);
-    const auto too_old = [&] {
-      return slot.xil->too_far_apart(parts_.clock->now() + xil::kMaxAge / 2);
-    };
-    if (slot.ready && slot.xil->free_records() >= records && !too_old()) return true;
-    const std::lock_guard lock(truncation_);
-    refuse_if_poisoned();
-    if (!slot.ready) ready(slot_index);
-    if (slot.xil->open_records() + records > slot.xil->capacity_records() / 2) return false;
-    if (slot.xil->free_records() < records || too_old()) empty_full_log();
-    return true;
-  }
+  bool make_room_in_log(std::size_t slot_index, std::uint64_t records);
 
   /// Room in the log for a record of `payload` words, and in memory for what a commit of `writes`
-  /// words needs once it may not fail any more.
-  void make_room(std::size_t slot_index, std::size_t payload, std::size_t writes) {
-    LogSlot& slot = parts_.logs->slot(slot_index);
+  /// words needs once it may not fail any more. Returns the turn to use it.
+  Turn make_room(std::size_t slot_index, std::size_t payload, std::size_t writes) {
+    auto& lines = parts_.logs->slot(slot_index).unflushed_lines;
+    lines.reserve(lines.size() + writes);
+    LogSlot& slot = log_slot(slot_index);
     const std::uint64_t words = TornbitLog::log_words(payload);
-    slot.log.reserve_memory(words);
-    slot.unflushed_lines.reserve(writes);
-    if (slot.ready && slot.log.free_words() >= words) return;
+    for (;;) {
+      Turn turn;
+      if (shared_) turn = Turn(turn_);
+      // Acquire: who sees the log ready sees its head.
+      if (slot.ready.load(std::memory_order_acquire) && slot.log.free_words() >= words) {
+        slot.log.reserve_memory(words);
+        return turn;
+      }
+      if (shared_) turn.unlock();
+      empty_log(slot_index, words);
+    }
+  }
+  /// Readies the log, and empties it if `words` do not fit.
+  void empty_log(std::size_t slot_index, std::uint64_t words) {
+    LogSlot& slot = log_slot(slot_index);
     const std::lock_guard lock(truncation_);
     refuse_if_poisoned();
-    if (!slot.ready) ready(slot_index);
+    if (!slot.ready.load(std::memory_order_relaxed)) ready(slot_index);
     if (slot.log.free_words() < words) empty_full_log();
   }
 
-  /// Before the first append of a thread's log; not when the thread arrives: one that only reads needs no log.
+  /// Before the first append of a log; not when the thread arrives: one that only reads needs no log.
   /// Requires: truncation_ held.
   void ready(std::size_t slot_index) {
-    LogSlot& slot = parts_.logs->slot(slot_index);
+    LogSlot& slot = log_slot(slot_index);
     const Ring& ring = slot.log.ring();
     const auto at =
         static_cast<Offset>(reinterpret_cast<std::byte*>(ring.words) - parts_.region->base());
     parts_.region->backing().allocate(at, parts_.region->geometry().ring_bytes).value();
-    if (!parts_.logs->prepare(domain_, slot_index)) fail();
-    slot.ready = true;
+    if (!parts_.logs->prepare(domain_, shared_ ? 0 : slot_index)) fail();
+    slot.ready.store(true, std::memory_order_release);
   }
 
   /// Requires: as empty_logs().
   void empty_full_log() {
-    if (mode() == Truncation::kNextCommit || (kInLog && mode() == Truncation::kEachCommit)) {
+    if (forces_home()) {
       empty_logs();  // quick: little is left to write back
     } else {
       consume();  // this thread stalls, and does the work; the others go on
@@ -479,59 +449,49 @@ class Redo final : public Engine {
     if (!logs.consume(domain_, last_stamp)) fail();
   }
 
+  /// Logs are emptied when they are half full, or after 10 ms: a consumer that comes later writes a line that many
+  /// commits changed once.
   void start_consumer() {
-    stop_ = false;
-    consumer_pid_ = ::getpid();
-    consumer_ = std::thread([this] { run_consumer(); });
+    consumer_.start(
+        [this] {
+          if (parts_.clock->now() == consumed_) return true;
+          try {
+            const std::lock_guard lock(truncation_);
+            consumed_ = parts_.clock->now();
+            consume();
+          } catch (const std::exception&) {
+            // Out of memory or a storage that failed: the engine is poisoned, and the next commit says so.
+            poisoned_.store(true, std::memory_order_release);
+          }
+          return !poisoned();
+        },
+        std::chrono::nanoseconds(0), std::chrono::milliseconds(10));
   }
-  void stop_consumer() {
-    if (!consumer_.joinable()) return;
-    if (::getpid() != consumer_pid_) {
-      // Forked: the thread is not there, but the condition knows it as a waiter, and its destructor would wait for it.
-      (void)wake_.release();
-      return consumer_.detach();
-    }
-    {
-      const std::lock_guard lock(wake_mutex_);
-      stop_ = true;
-    }
-    wake_->notify_one();
-    consumer_.join();
-  }
-  void run_consumer() {
-    std::uint64_t done = 0;
-    std::unique_lock lock(wake_mutex_);
-    while (!stop_) {
-      if (parts_.clock->now() == done) {
-        asleep_.store(true, std::memory_order_seq_cst);
-        // The time limit is for logs that stay less than half full, and for a commit that looked at `asleep_` just
-        // before: nobody waits for it, unless the log is full, and then the waiting thread helps itself.
-        wake_->wait_for(lock, std::chrono::milliseconds(10));
-        asleep_.store(false, std::memory_order_relaxed);
-        if (parts_.clock->now() == done) continue;
-      }
-      lock.unlock();
-      done = parts_.clock->now();
-      try {
-        const std::lock_guard truncation(truncation_);
-        consume();
-      } catch (const std::exception&) {
-        // Out of memory or a storage that failed: the engine is poisoned, and the next commit says so.
-        poisoned_.store(true, std::memory_order_release);
-      }
-      lock.lock();
-      if (poisoned()) return;
-    }
-  }
-  /// Only when the log is half full: waking a thread takes longer than most commits, and a consumer
-  /// that comes later writes a line that many of them changed once. It comes by itself, too.
   void wake_consumer(const LogSlot& slot) {
     const bool half_full =
         slot.log.free_words() < slot.log.ring().count / 2 ||
         (slot.xil && slot.xil->free_records() < slot.xil->capacity_records() / 2);
-    if (half_full && asleep_.load(std::memory_order_relaxed)) wake_->notify_one();
+    if (half_full) consumer_.nudge();
   }
 
+  // ---- relaxed durability -----------------------------------------------------------------------
+
+  /// So that what is posted becomes durable within PoolOptions::relaxed_delay of a nudge.
+  void start_flusher() {
+    if (parts_.relaxed_delay.count() == 0) return;
+    std::call_once(flusher_started_, [this] {
+      flusher_.start(
+          [this] {
+            if (!domain_.fence(Site::kLogCommit)) poisoned_.store(true, std::memory_order_release);
+            return !poisoned();
+          },
+          parts_.relaxed_delay, std::chrono::nanoseconds(0));
+    });
+  }
+
+  bool forces_home() const {
+    return mode() == Truncation::kNextCommit || mode() == Truncation::kEachCommit;
+  }
   Truncation mode() const { return mode_.load(std::memory_order_relaxed); }
   Truncation resolved(Truncation truncation) const {
     if (truncation != Truncation::kAuto) return truncation;
@@ -554,62 +514,23 @@ class Redo final : public Engine {
   EngineParts parts_;
   [[no_unique_address]] D domain_;
   std::vector<std::unique_ptr<Executing>> executing_;  // in the log: by slot
+  const bool shared_;                                  // one log for all threads
+  std::mutex turn_;                                    // to append to it
   std::atomic<Truncation> mode_;
   std::mutex truncation_;
   std::atomic<bool> poisoned_{false};
   std::mutex mode_mutex_;
-  std::thread consumer_;
-  int consumer_pid_ = 0;
-  std::mutex wake_mutex_;
-  std::unique_ptr<std::condition_variable> wake_ = std::make_unique<std::condition_variable>();
-  std::atomic<bool> asleep_{false};
-  bool stop_ = false;  // under wake_mutex_
+  std::once_flag flusher_started_;
+  std::uint64_t consumed_ = 0;  // by the consumer alone
+  Worker consumer_;             // last, as the next: they use all of the above
+  Worker flusher_;
 };
 
-/// The yardsticks: no log. With `kFlush` home words are flushed and fenced once, at the end (a cut
-/// in between leaves half a transaction); without it nothing is made durable at all.
-template <Domain D, bool kFlush>
-class Unlogged final : public Engine {
- public:
-  Unlogged(const EngineParts& parts, D domain) : parts_(parts), domain_(std::move(domain)) {}
-  Result<RecoveryReport> recover() override { return parts_.logs->recover(domain_); }
-  void commit(Tx& tx, std::size_t) override {
-    const std::uint64_t stamp = parts_.clock->draw().stamp;
-    if (stamp != tx.snapshot() + 1 && !tx.validate()) throw Conflict{};
-    publish(tx.writes(), 0);
-    tx.make_visible(stamp);
-    tx.finish();
-  }
-  void publish(std::span<const MaskedWrite> writes, std::size_t) override {
-    for (const MaskedWrite& write : writes) {
-      parts_.logs->apply(domain_, write);
-      if (kFlush) domain_.flush(parts_.region->word(write.offset), kWordBytes, Site::kHome);
-    }
-    if (kFlush) (void)domain_.fence(Site::kLogCommit);  // a yardstick: it promises nothing
-  }
-  void truncate() override {}
-  void set_truncation(Truncation) override {
-    throw Exception(Code::kMisuse, "this engine keeps no logs that could be truncated");
-  }
-  Truncation truncation() const override { return Truncation::kAuto; }
-  Result<void> grow(std::uint64_t segments, Word fresh) override {
-    return parts_.region->grow(domain_, segments, fresh);
-  }
-  bool poisoned() const override { return false; }
-  void store(Word* home, Word value) override { domain_.store(home, value); }
-  void merge(Word* home, Word value, Word mask) override { domain_.merge(home, value, mask); }
-  void write_through(Word* home, const Word* words, std::size_t count, Site site) override {
-    domain_.write_through(home, words, count, site);
-  }
-  void flush(const void* address, std::size_t bytes, Site site) override {
-    domain_.flush(address, bytes, site);
-  }
-  bool fence(Site site) override { return domain_.fence(site); }
+}  // namespace perdure
 
- private:
-  EngineParts parts_;
-  [[no_unique_address]] D domain_;
-};
+#include "perdure/engine/redo_in_log.h"
+
+namespace perdure {
 
 /// Stamps the engine of `kind` for one domain.
 template <Domain D>

@@ -48,7 +48,8 @@ struct LogSlot {
   std::vector<Offset> unflushed_lines;
   std::atomic<std::uint64_t> phase{0};  // odd between drawing a stamp and having stored home
   bool committing() const { return (phase.load(std::memory_order_acquire) & 1) != 0; }
-  bool ready = false;             // since the pool was opened: prepared, with space behind its ring
+  std::atomic<bool> ready{
+      false};                     // since the pool was opened: prepared, with space behind its ring
   char padding[kLineBytes] = {};  // slots are written by different threads
 };
 

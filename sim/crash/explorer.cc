@@ -150,11 +150,13 @@ bool Explorer::record() {
 
     lab_.begin(lab_.file_bytes());
     const std::unique_ptr<Session> session = subject_.open(lab_);
+    std::uint64_t acked = 0;
     for (std::uint64_t step = 0; step <= subject_.steps; ++step) {
       if (step > 0) session->step(step);
       if (auto bad = session->check(step)) return "step " + std::to_string(step) + ": " + *bad;
       if (auto bad = session->audit()) return "step " + std::to_string(step) + ": " + *bad;
-      lab_.trace().mark(step);
+      if (session->durable(step)) acked = step;
+      lab_.trace().mark(acked, step + 1);
     }
     return std::nullopt;
   });
@@ -178,13 +180,15 @@ std::optional<std::string> Explorer::live(Bounds bounds, std::uint64_t file_byte
     }
     if (auto bad = session->audit()) return "recovered, but " + *bad;
     // Whoever asks now sees this state: it must not be lost any more.
-    lab_.trace().mark(step);
+    std::uint64_t acked = step;
+    lab_.trace().mark(acked, step + 1);
     for (unsigned i = 0; i < resume_steps; ++i) {
       session->step(++step);
       auto bad = session->check(step);
       if (!bad) bad = session->audit();
       if (bad) return "recovered, but after the next step, " + std::to_string(step) + ": " + *bad;
-      lab_.trace().mark(step);
+      if (session->durable(step)) acked = step;
+      lab_.trace().mark(acked, step + 1);
     }
     return std::nullopt;
   });
@@ -206,7 +210,7 @@ bool Explorer::cut_trace(unsigned depth, Media& media, Bounds bounds) {
   const std::vector<TraceEvent>& events = level.trace.events();
   std::uint64_t last = bounds.started;
   for (const TraceEvent& event : events) {
-    if (event.kind == TraceEvent::Kind::kMark) last = event.value;
+    if (event.kind == TraceEvent::Kind::kMark) last = event.offset - 1;  // none follows it
   }
   // Whether an image is possible that no earlier cut has tried. The bare image under a recovery has
   // been.
@@ -230,7 +234,7 @@ bool Explorer::cut_trace(unsigned depth, Media& media, Bounds bounds) {
     if (end) return true;
     if (media.advance(events[i], level.trace)) fresh = true;
     if (events[i].kind == TraceEvent::Kind::kMark) {
-      bounds = {events[i].value, std::min(events[i].value + 1, last)};
+      bounds = {events[i].value, std::min(events[i].offset, last)};
       fresh = true;  // the same images, but less may be missing from them
     }
   }

@@ -38,7 +38,7 @@
 namespace perdure::crash {
 
 /// A structure in a pool. Steps are numbered from 1; step 0 is the state after setup(). A step is
-/// durable when it returns, and must be defined beyond `steps` too: after a recovery the explorer
+/// durable when it returns (but see `durable`), and must be defined beyond `steps` too: after a recovery the explorer
 /// goes on where the structure stands.
 struct Scenario {
   using Visit = std::function<void(const void* object)>;
@@ -51,6 +51,9 @@ struct Scenario {
   /// Nothing if the pool holds exactly the state after `step` steps, else what is wrong. Must not
   /// modify the pool, and must survive anything that it finds there: bound your loops.
   std::function<std::optional<std::string>(Pool&, std::uint64_t step)> check;
+  /// Optional: whether a step and all before it are durable when it returns, else it may be lost until one is. None may
+  /// survive without those before it.
+  std::function<bool(std::uint64_t step)> durable;
   /// Optional: visits every object that the structure owns, apart from roots. With it, each
   /// recovered heap is audited: nothing leaked, nothing dangling, nothing owned twice.
   std::function<void(Pool&, const Visit&)> reach;
@@ -99,6 +102,7 @@ class Session {
   virtual void setup() {}
   virtual void step(std::uint64_t step) = 0;
   virtual std::optional<std::string> check(std::uint64_t step) = 0;
+  virtual bool durable(std::uint64_t) { return true; }
   /// Invariants that hold after every step.
   virtual std::optional<std::string> audit() { return std::nullopt; }
 };

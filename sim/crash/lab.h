@@ -65,6 +65,7 @@ class SimDomain {
   bool fence(Site site) {
     return model_ == Model::kMemory ? recorded_.fence(site) : file_.fence(site);
   }
+  bool post(Site site) { return model_ == Model::kMemory ? fence(site) : file_.post(site); }
 
  private:
   Model model_;

@@ -36,6 +36,10 @@ class PoolSession final : public Session {
     return scenario_->check(pool_, step);
   }
 
+  bool durable(std::uint64_t step) override {
+    return !scenario_->durable || scenario_->durable(step);
+  }
+
   /// The heap's live objects must be exactly those that somebody owns.
   std::optional<std::string> audit() override {
     if (!scenario_->reach) return std::nullopt;

@@ -9,18 +9,23 @@ namespace {
 using Words = std::array<std::uint64_t, 64>;
 using Work = std::function<void()>;
 
+bool always_durable(std::uint64_t) { return true; }
+
 /// Every step writes its number into `count` words, from the thread that `run` picks.
 Scenario shared_words(std::string name, std::string claim, std::uint64_t steps, std::uint64_t count,
-                      std::function<void(Pool&, std::uint64_t step, const Work&)> run) {
+                      std::function<void(Pool&, std::uint64_t step, const Work&)> run,
+                      std::function<bool(std::uint64_t step)> durable = always_durable) {
   Scenario s;
   s.name = std::move(name);
   s.claim = std::move(claim);
   s.steps = steps;
   s.setup = [](Pool& pool) { pool.root<Words>("words"); };
-  s.step = [count, run = std::move(run)](Pool& pool, std::uint64_t step) {
+  s.durable = durable;
+  s.step = [=, run = std::move(run)](Pool& pool, std::uint64_t step) {
     run(pool, step, [&] {
       Words& words = root_of<Words>(pool, "words");
-      pool.atomically([&](Tx& tx) {
+      const auto when = durable(step) ? Durability::kStrict : Durability::kRelaxed;
+      pool.atomically(when, [&](Tx& tx) {
         for (std::uint64_t i = 0; i < count; ++i) tx.store(words[i], step);
       });
     });
@@ -107,10 +112,28 @@ Scenario handed_over() {
                       });
 }
 
+/// Records of 59 log words, eight and a part to a page of the log, of which there are two. Four commits of five wait for
+/// nothing; the fifth, which another thread makes, builds on them.
+Scenario relaxed() {
+  Scenario s = shared_words(
+      "relaxed", "of commits that wait for nothing the last are lost, and never one before another",
+      22, 56,
+      [](Pool&, std::uint64_t step, const Work& work) {
+        if (step % 5 == 0) return on_second_thread(work);
+        work();
+      },
+      [](std::uint64_t step) { return step % 5 == 0; });
+  s.memory = false;  // there every commit waits
+  s.geometry.ring_bytes = 8 << 10;
+  s.resume_steps = 9;
+  return s;
+}
+
 }  // namespace
 
 std::vector<Subject> thread_scenarios() {
-  return {subject_of(turns()),
+  return {subject_of(relaxed()),
+          subject_of(turns()),
           subject_of(foreign_checkpoint()),
           subject_of(idle_log()),
           subject_of(handed_over()),
