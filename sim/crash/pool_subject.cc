@@ -73,7 +73,7 @@ class PoolSession final : public Session {
     Superblock super{};
     std::memcpy(&super, lab.base(), sizeof(super));
     const Word head = load_word(reinterpret_cast<const Word*>(lab.base() + super.head_offset));
-    return unseal(head, kSaltHead).value_or(0) == 0 ? EngineKind::kMnemosyne : EngineKind::kBlurred;
+    return unseal(head, kSaltInLogHead) ? EngineKind::kMnemosyne : EngineKind::kBlurred;
   }
   static std::string at(Offset object) { return "the object at offset " + std::to_string(object); }
 

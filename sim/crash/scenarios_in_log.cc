@@ -63,6 +63,59 @@ Scenario holes(std::string name, std::string claim, Truncation truncation) {
   return s;
 }
 
+/// On files a log is written page by page: what is given up can stay behind only at the end of a page that is not written
+/// again. Each step brings that about, and two laps on commits in its place; and each begins on a page of its own, whose
+/// commit must reach the page before.
+Scenario holes_between_pages() {
+  using Many = std::array<std::uint64_t, 300>;
+  struct GiveUp {};
+  Scenario s;
+  s.name = "in-log-pages";
+  s.claim = "what was given up at the end of one page of a log is bridged, and never replayed";
+  s.steps = 24;
+  s.engine = EngineKind::kBlurred;
+  s.memory = false;
+  s.geometry.ring_bytes = 4 * kPageBytes;  // three of them are for execution in log
+  s.resume_steps = 9;
+  s.setup = [](Pool& pool) { pool.root<Many>("many"); };
+  s.step = [](Pool& pool, std::uint64_t step) {
+    Many& many = root_of<Many>(pool, "many");
+    const auto write = [&](std::uint64_t count, bool gives_up) {
+      try {
+        pool.atomically([&](Tx& tx) {
+          for (std::uint64_t i = 0; i < count; ++i) tx.store(many[i], gives_up ? 999999 : step);
+          if (gives_up) throw GiveUp{};
+        });
+      } catch (const GiveUp&) {
+      }
+    };
+    constexpr std::uint64_t kPerPage = kPageBytes / xil::kRecordBytes;
+    const auto& log = pool.core().logs().slot(0).xil;
+    const auto lap = log ? log->begin() / log->capacity_records() : 0;
+    const auto left = [&] { return log ? kPerPage - log->begin() % kPerPage : 0; };
+    if (left() > 40) write(left() - 31, true);  // up to 30 before the end of the page
+    if (lap % 3 == 1) {
+      write(3, false);
+      write(left() - 1 + 20, true);
+    } else if (step % 2 == 0) {
+      write(left() - 1, true);  // the commit begins with the next page
+    }
+    write(40, false);
+  };
+  s.check = [](Pool& pool, std::uint64_t step) -> std::optional<std::string> {
+    const Many& many = root_of<Many>(pool, "many");
+    // A step of two commits may be cut between them.
+    for (std::uint64_t i = 0; i < many.size(); ++i) {
+      const std::uint64_t expected = i < 40 ? step : 0;
+      if (many[i] != expected && !(i < 3 && many[i] == step + 1))
+        return "word " + std::to_string(i) + " is " + std::to_string(many[i]);
+    }
+    return std::nullopt;
+  };
+  s.reach = [](Pool&, const Scenario::Visit&) {};
+  return s;
+}
+
 /// The thread that gave up is gone when another commits in the same log.
 Scenario given_up_by_another() {
   Scenario s = words("in-log-handed-over",
@@ -152,7 +205,8 @@ Scenario objects() {
   return s;
 }
 
-/// The first life's log is on a lap on which a ring of zeros would read as written.
+/// Set up in the log; then the torn-bit log gets to a lap on which a ring of zeros, as it is made ready for execution in
+/// log, would read as written.
 Scenario engines_in_turn() {
   Scenario s = words("engines-in-turn",
                      "each open is by the other engine, which takes over the rings", 28, 40);
@@ -178,6 +232,7 @@ std::vector<Subject> in_log_scenarios() {
       subject_of(holes("in-log-holes-each-commit",
                        "the same when home words are forced and records stay",
                        Truncation::kEachCommit)),
+      subject_of(holes_between_pages()),
       subject_of(given_up_by_another()),
       subject_of(rewritten()),
       subject_of(savepoints()),
