@@ -146,15 +146,19 @@ void measure_sync(const Options& options, Report& report) {
   for (const unsigned threads : options.threads) {
     const SystemOptions setup = system_options(options, threads);
     Field field(options, threads, report.environment);
+    SystemOptions relaxing = setup;
+    relaxing.durability = Durability::kRelaxed;
+    const std::unique_ptr<System> relaxed = make_perdure(relaxing);
     DiskFloor floor(options.dir, threads);
     Team team(threads, false);
     std::vector<Contestant> contestants = {contestant(*field.perdure, Row::kStore1, setup),
-                                           floor.writes()};
+                                           floor.writes(),
+                                           contestant(*relaxed, Row::kStore1, relaxing)};
     for (const auto& other : field.others)
       contestants.push_back(contestant(*other, Row::kStore1, setup));
     const std::vector<Timing> timings = race(team, contestants, options.rules);
     report.sync.push_back(
-        {threads, timings[0], timings[1], peers_of(timings, 2, field.others.size())});
+        {threads, timings[0], timings[1], timings[2], peers_of(timings, 3, field.others.size())});
   }
 }
 

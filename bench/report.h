@@ -56,6 +56,7 @@ struct SyncRow {
   unsigned threads = 1;
   Timing perdure;
   Timing floor;
+  Timing relaxed;  // the same with Durability::kRelaxed
   std::vector<std::optional<Timing>> peers;
 };
 

@@ -63,6 +63,7 @@ struct SystemOptions {
   std::string dir;
   DomainKind domain = DomainKind::kAdr;
   EngineKind engine = EngineKind::kMnemosyne;
+  Durability durability = Durability::kStrict;
   unsigned threads = 1;
   std::uint64_t seed = 1;
   std::uint64_t array_words = std::uint64_t{8} << 20;  // per thread, a power of two
