@@ -259,7 +259,7 @@ TEST(Durability, WhateverTheThreadsDoACutLeavesTheFirstSoMany) {
     for (std::thread& thread : threads) thread.join();
     watch([] {});
     EXPECT_GT(cuts.size(), 10u);
-    for (const Cut& cut : cuts) ASSERT_GE(surviving(cut.platter), cut.promised);
+    for (const Cut& one : cuts) ASSERT_GE(surviving(one.platter), one.promised);
   }
 }
 
