@@ -51,6 +51,16 @@ Quartiles quartiles(std::vector<double> values) {
   return {at(0.25), at(0.5), at(0.75)};
 }
 
+Spread spread_of(std::vector<double> runs) {
+  const auto [least, most] = std::minmax_element(runs.begin(), runs.end());
+  const Spread ends{0, *least, *most};
+  return {quartiles(std::move(runs)).median, ends.min, ends.max};
+}
+
+Spread ratio_of(const Spread& above, const Spread& below) {
+  return {above.median / below.median, above.min / below.max, above.max / below.min};
+}
+
 Team::Team(unsigned threads, bool pin)
     : start_(threads + 1), finish_(threads + 1), cpu_ns_(threads), failures_(threads) {
   const std::vector<int> cpus = allowed_cpus();
@@ -145,10 +155,12 @@ std::vector<Timing> race(Team& team, const std::vector<Contestant>& contestants,
     }
   }
   for (std::size_t i = 0; i < contestants.size(); ++i) {
-    const auto [fastest, slowest] =
-        std::minmax_element(samples[i].cpu.begin(), samples[i].cpu.end());
-    timings[i].fastest_cpu_ns = *fastest;
-    timings[i].slowest_cpu_ns = *slowest;
+    const Spread cpu = spread_of(samples[i].cpu);
+    timings[i].fastest_cpu_ns = cpu.min;
+    timings[i].slowest_cpu_ns = cpu.max;
+    const Spread wall = spread_of(samples[i].wall);
+    timings[i].fastest_wall_ns = wall.min;
+    timings[i].slowest_wall_ns = wall.max;
     timings[i].cpu_ns = quartiles(std::move(samples[i].cpu));
     timings[i].wall_ns = quartiles(std::move(samples[i].wall));
   }

@@ -22,6 +22,17 @@ struct Quartiles {
 /// Requires: at least one value.
 Quartiles quartiles(std::vector<double> values);
 
+/// The median of the runs, and what was seen at either end.
+struct Spread {
+  double median = 0;
+  double min = 0;
+  double max = 0;
+};
+/// Requires: at least one run.
+Spread spread_of(std::vector<double> runs);
+/// The ratio of the medians, and of the extremes that lie farthest apart.
+Spread ratio_of(const Spread& above, const Spread& below);
+
 /// CPU time of the calling thread.
 double thread_cpu_ns();
 
@@ -79,6 +90,8 @@ struct Timing {
   Quartiles wall_ns;  // per operation of the whole team: wall time / operations of all threads
   double fastest_cpu_ns = 0;  // of all repetitions
   double slowest_cpu_ns = 0;
+  double fastest_wall_ns = 0;
+  double slowest_wall_ns = 0;
   std::uint64_t operations = 0;  // in one batch of one thread
 };
 

@@ -7,16 +7,6 @@
 
 namespace perdure::bench::reproduce {
 
-Spread spread_of(std::vector<double> runs) {
-  const auto [least, most] = std::minmax_element(runs.begin(), runs.end());
-  const Spread ends{0, *least, *most};
-  return {quartiles(std::move(runs)).median, ends.min, ends.max};
-}
-
-Spread ratio_of(const Spread& above, const Spread& below) {
-  return {above.median / below.median, above.min / below.max, above.max / below.min};
-}
-
 std::string warning_of(const Evaluation& evaluation) {
   const Environment& e = evaluation.environment;
   if (e.load_average < 0.5 * e.cpus) return {};

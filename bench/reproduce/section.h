@@ -11,17 +11,6 @@
 
 namespace perdure::bench::reproduce {
 
-/// The median of the runs, and what was seen at either end.
-struct Spread {
-  double median = 0;
-  double min = 0;
-  double max = 0;
-};
-/// Requires: at least one run.
-Spread spread_of(std::vector<double> runs);
-/// The ratio of the medians, and of the extremes that lie farthest apart.
-Spread ratio_of(const Spread& above, const Spread& below);
-
 enum class Origin : std::uint8_t {
   kPerdure,
   kPeer,
