@@ -6,6 +6,7 @@
 #pragma once
 
 #include <barrier>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -53,7 +54,7 @@ class Team {
 
   struct Spent {
     double cpu_ns = 0;   // of all threads together
-    double wall_ns = 0;  // from the common start to the last end
+    double wall_ns = 0;  // from the first thread's begin to the last one's end
   };
   /// Runs `work(thread)` once on each thread. An exception from any of them is rethrown here.
   Spent run(const std::function<void(unsigned)>& work);
@@ -65,7 +66,12 @@ class Team {
   std::barrier<> start_;
   std::barrier<> finish_;
   const std::function<void(unsigned)>* work_ = nullptr;  // null: the team is dismissed
-  std::vector<double> cpu_ns_;
+  struct Stay {                                          // of one thread in `work`
+    std::chrono::steady_clock::time_point begin;
+    std::chrono::steady_clock::time_point end;
+    double cpu_ns = 0;
+  };
+  std::vector<Stay> stays_;
   std::vector<std::exception_ptr> failures_;
   bool pinned_ = false;
   std::vector<std::jthread> members_;

@@ -3,13 +3,14 @@
 // change, allocation inside the transaction).
 #pragma once
 
-#include <libpmemobj.h>
 #include <unistd.h>
 
 #include <bit>
 #include <cstdint>
 #include <cstdlib>
 #include <string>
+
+#include <libpmemobj.h>
 
 #include "perdure/domain/domain.h"
 #include "perdure/error.h"

@@ -64,8 +64,8 @@ void run_apart(const std::function<void()>& work) {
   std::fflush(nullptr);  // or both processes would print what waits
   const pid_t child = ::fork();
   if (child < 0)
-    throw Exception(Code::kIo, std::string("peers: a process to measure in: ") +
-                                   std::strerror(errno));
+    throw Exception(Code::kIo,
+                    std::string("peers: a process to measure in: ") + std::strerror(errno));
   if (child == 0) run_and_exit(work, failure);
   int status = 0;
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {

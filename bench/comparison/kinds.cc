@@ -28,13 +28,13 @@ constexpr StoreKind syncing(std::string_view name, std::string_view title, std::
 constexpr StoreKind not_atomic(std::string_view name, std::string_view title, bool ordered,
                                std::string_view setting) {
   constexpr std::string_view kPackage = "libtokyocabinet-dev";
-  return {name,
-          title,
-          kPackage,
-          ordered,
-          Terms{setting, "the end of the process between updates: no transaction", true},
-          Terms{setting, "a power cut between updates; during one it may leave a broken file",
-                true}};
+  return {
+      name,
+      title,
+      kPackage,
+      ordered,
+      Terms{setting, "the end of the process between updates: no transaction", true},
+      Terms{setting, "a power cut between updates; during one it may leave a broken file", true}};
 }
 
 constexpr std::string_view kPmemobj = "libpmemobj-dev";
@@ -87,9 +87,8 @@ std::map<std::string_view, MakeStore>& makers() {
 std::span<const StoreKind> store_kinds() { return kKinds; }
 
 const StoreKind* find_kind(std::string_view name) {
-  const auto* const found =
-      std::find_if(std::begin(kKinds), std::end(kKinds),
-                   [&](const StoreKind& kind) { return kind.name == name; });
+  const auto* const found = std::find_if(std::begin(kKinds), std::end(kKinds),
+                                         [&](const StoreKind& kind) { return kind.name == name; });
   return found == std::end(kKinds) ? nullptr : found;
 }
 

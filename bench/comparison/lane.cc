@@ -9,13 +9,8 @@ constexpr std::uint64_t kLargestFill = 32 << 10;  // bytes of values in one tran
 
 }  // namespace
 
-Lane::Lane(Store& store, unsigned thread, std::uint64_t live, std::uint64_t value_bytes,
-           std::uint64_t seed)
-    : store_(store),
-      thread_(thread),
-      churn_(live),
-      random_(seed * 1000 + thread),
-      versions_(2 * live + 1) {
+Lane::Lane(unsigned thread, std::uint64_t live, std::uint64_t value_bytes, std::uint64_t seed)
+    : thread_(thread), churn_(live), random_(seed * 1000 + thread), versions_(2 * live + 1) {
   // Bytes that do not compress; make_value() writes over both ends of them.
   Random noise(seed);
   std::string value(value_bytes, '\0');
@@ -29,60 +24,59 @@ void Lane::make_value(std::uint64_t number, std::uint64_t version, std::string& 
   std::memcpy(value.data() + value.size() - sizeof(stamp), &stamp, sizeof(stamp));
 }
 
-void Lane::replace(const std::vector<std::uint64_t>& numbers) {
+void Lane::replace(Store& store, const std::vector<std::uint64_t>& numbers) {
   records_.clear();
   for (std::size_t i = 0; i < numbers.size(); ++i) {
     make_value(numbers[i], ++versions_[numbers[i]], values_[i]);
     records_.push_back({key_of(numbers[i]), values_[i]});
   }
-  store_.put(thread_, records_);
+  store.put(thread_, records_);
 }
 
-void Lane::erase(std::uint64_t number) { store_.erase(thread_, key_of(number)); }
-
-void Lane::fill() {
+void Lane::fill(Store& store) {
   for (std::uint64_t at = 0; at < churn_.live(); at += values_.size()) {
     const auto begin = churn_.keys().begin() + static_cast<std::ptrdiff_t>(at);
-    replace({begin, begin + static_cast<std::ptrdiff_t>(
-                                std::min<std::uint64_t>(values_.size(), churn_.live() - at))});
+    replace(store, {begin, begin + static_cast<std::ptrdiff_t>(std::min<std::uint64_t>(
+                                       values_.size(), churn_.live() - at))});
   }
 }
 
-void Lane::run(Work work, std::uint64_t operations) {
+void Lane::scan(Store& store) {
+  std::uint64_t last = key_of(churn_.any_live(random_));
+  std::uint64_t bytes = 0;
+  store.scan(thread_, last, kScanned, [&](std::uint64_t key, std::string_view value) {
+    if (key < last)
+      throw Exception(Code::kCorrupt, "peers: a scan came to key " + std::to_string(key) +
+                                          " after key " + std::to_string(last));
+    last = key;
+    bytes += value.size();
+  });
+  if (bytes == 0)
+    throw Exception(Code::kCorrupt, "peers: a scan from key " + std::to_string(last) +
+                                        ", which is there, found nothing");
+}
+
+void Lane::run(Store& store, Work work, std::uint64_t operations) {
   std::vector<std::uint64_t> numbers(work == Work::kBatch ? kBatched : 1);
   for (; operations > 0; --operations) {
     switch (work) {
       case Work::kChurn:
         if (churn_.insert_is_next()) {
           numbers[0] = churn_.insert(random_);
-          replace(numbers);
+          replace(store, numbers);
         } else {
-          erase(churn_.erase(random_));
+          store.erase(thread_, key_of(churn_.erase(random_)));
         }
         break;
       case Work::kLookUp: {
         const std::uint64_t number = churn_.any_live(random_);
-        if (!store_.get(thread_, key_of(number), found_)) fail(number, "is not there");
+        if (!store.get(thread_, key_of(number), found_)) fail(number, "is not there");
         break;
       }
-      case Work::kScan: {
-        std::uint64_t last = key_of(churn_.any_live(random_));
-        std::uint64_t bytes = 0;
-        store_.scan(thread_, last, kScanned, [&](std::uint64_t key, std::string_view value) {
-          if (key < last)
-            throw Exception(Code::kCorrupt, "peers: a scan came to key " + std::to_string(key) +
-                                                " after key " + std::to_string(last));
-          last = key;
-          bytes += value.size();
-        });
-        if (bytes == 0)
-          throw Exception(Code::kCorrupt, "peers: a scan from key " + std::to_string(last) +
-                                              ", which is there, found nothing");
-        break;
-      }
+      case Work::kScan: scan(store); break;
       case Work::kBatch:
         for (std::uint64_t& number : numbers) number = churn_.any_live(random_);
-        replace(numbers);
+        replace(store, numbers);
         break;
     }
   }

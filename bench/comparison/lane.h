@@ -38,11 +38,12 @@ inline constexpr RowInfo kRows[] = {
 class Lane {
  public:
   /// `live` records, with keys that no other thread has. The same for every store.
-  Lane(Store& store, unsigned thread, std::uint64_t live, std::uint64_t value_bytes,
-       std::uint64_t seed);
+  Lane(unsigned thread, std::uint64_t live, std::uint64_t value_bytes, std::uint64_t seed);
 
-  void fill();
-  void run(Work work, std::uint64_t operations);
+  /// Requires: an empty store; and in what follows, the one that was filled, or that one reopened.
+  void fill(Store& store);
+  /// Errors: throws Exception kCorrupt when what must be there is not found.
+  void run(Store& store, Work work, std::uint64_t operations);
 
   /// Looks up at most `most` keys, spread over those that are in the store and those that are not.
   /// Returns how many.
@@ -61,11 +62,10 @@ class Lane {
   }
   /// Fills `value` with what key and version must have.
   void make_value(std::uint64_t number, std::uint64_t version, std::string& value) const;
-  void replace(const std::vector<std::uint64_t>& numbers);
-  void erase(std::uint64_t number);
+  void replace(Store& store, const std::vector<std::uint64_t>& numbers);
+  void scan(Store& store);
   [[noreturn]] void fail(std::uint64_t number, const char* what) const;
 
-  Store& store_;
   unsigned thread_;
   KeyChurn churn_;
   Random random_;

@@ -9,10 +9,11 @@ template <DBTYPE kType>
 class BerkeleyStore final : public Store {
  public:
   explicit BerkeleyStore(const StoreOptions& options)
-      : table_(options.dir, {.type = kType,
-                             .page_bytes = berkeley_page_bytes(options.value_bytes, options.threads),
-                             .cache_bytes = cache_bytes_for(options),
-                             .most_locks = 20'000}) {}
+      : table_(options.dir,
+               {.type = kType,
+                .page_bytes = berkeley_page_bytes(options.value_bytes, options.threads),
+                .cache_bytes = cache_bytes_for(options),
+                .most_locks = 20'000}) {}
 
   void put(unsigned, std::span<const Record> records) override {
     table_.in_transaction("put", DB_TXN_SYNC, [&](DB_TXN* transaction) {

@@ -15,9 +15,7 @@ void check(int status, const char* what) {
 }
 
 MDB_val item(std::string_view bytes) { return {bytes.size(), const_cast<char*>(bytes.data())}; }
-MDB_val item(const std::uint64_t& key) {
-  return {sizeof(key), const_cast<std::uint64_t*>(&key)};
-}
+MDB_val item(const std::uint64_t& key) { return {sizeof(key), const_cast<std::uint64_t*>(&key)}; }
 std::string_view view(const MDB_val& item) {
   return {static_cast<const char*>(item.mv_data), item.mv_size};
 }
@@ -28,8 +26,8 @@ class LmdbStore final : public Store {
     check(::mdb_env_create(&environment_), "mdb_env_create");
     try {
       // Address space, not memory: copy on write needs room beside what is live.
-      check(::mdb_env_set_mapsize(environment_, (std::size_t{1} << 30) +
-                                                    16 * options.records * options.value_bytes),
+      check(::mdb_env_set_mapsize(
+                environment_, (std::size_t{1} << 30) + 16 * options.records * options.value_bytes),
             "mdb_env_set_mapsize");
       // A reader's transaction belongs to its number, not to the thread that happens to use it.
       check(::mdb_env_open(environment_, options.dir.c_str(), MDB_NOTLS, 0600), "mdb_env_open");

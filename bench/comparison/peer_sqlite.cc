@@ -41,8 +41,8 @@ class Connection {
     if (records.size() > 1) finish(begin_);
     for (const Record& record : records) {
       bind(put_, 1, record.key);
-      check(::sqlite3_bind_blob(put_, 2, record.value.data(),
-                                static_cast<int>(record.value.size()), SQLITE_STATIC),
+      check(::sqlite3_bind_blob(put_, 2, record.value.data(), static_cast<int>(record.value.size()),
+                                SQLITE_STATIC),
             "bind");
       finish(put_);
     }
@@ -78,9 +78,9 @@ class Connection {
   }
   sqlite3_stmt* prepare(const char* text) {
     sqlite3_stmt* statement = nullptr;
-    check(::sqlite3_prepare_v3(connection_, text, -1, SQLITE_PREPARE_PERSISTENT, &statement,
-                               nullptr),
-          text);
+    check(
+        ::sqlite3_prepare_v3(connection_, text, -1, SQLITE_PREPARE_PERSISTENT, &statement, nullptr),
+        text);
     return statement;
   }
   void bind(sqlite3_stmt* statement, int place, std::uint64_t number) {

@@ -13,7 +13,8 @@ enum class Updates : std::uint8_t { kTransactions, kSynced };
 template <class Calls, Updates kUpdates>
 class TokyoStore final : public Store {
  public:
-  explicit TokyoStore(const StoreOptions& options) : table_(options.dir + "/records",
+  explicit TokyoStore(const StoreOptions& options)
+      : table_(options.dir + "/records",
                kUpdates == Updates::kTransactions ? Calls::kSyncedTransactions : 0) {}
 
   void put(unsigned, std::span<const Record> records) override {
@@ -30,12 +31,12 @@ class TokyoStore final : public Store {
   void scan(unsigned thread, std::uint64_t from, std::uint64_t count, const Visit& visit) override {
     if constexpr (std::is_same_v<Calls, TokyoTreeCalls>) {
       const OrderedKey first(from);
-      const std::unique_ptr<BDBCUR, decltype(&::tcbdbcurdel)> cursor(
-          ::tcbdbcurnew(table_.handle()), ::tcbdbcurdel);
+      const std::unique_ptr<BDBCUR, decltype(&::tcbdbcurdel)> cursor(::tcbdbcurnew(table_.handle()),
+                                                                     ::tcbdbcurdel);
       const std::unique_ptr<TCXSTR, decltype(&::tcxstrdel)> key(::tcxstrnew(), ::tcxstrdel);
       const std::unique_ptr<TCXSTR, decltype(&::tcxstrdel)> value(::tcxstrnew(), ::tcxstrdel);
-      bool there = ::tcbdbcurjump(cursor.get(), first.view().data(),
-                                  static_cast<int>(first.view().size()));
+      bool there =
+          ::tcbdbcurjump(cursor.get(), first.view().data(), static_cast<int>(first.view().size()));
       for (; there && count > 0; --count, there = ::tcbdbcurnext(cursor.get())) {
         table_.check(::tcbdbcurrec(cursor.get(), key.get(), value.get()), "curr");
         visit(OrderedKey::number(::tcxstrptr(key.get())),

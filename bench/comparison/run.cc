@@ -1,12 +1,13 @@
 #include "bench/comparison/run.h"
 
+#include <linux/magic.h>
 #include <sys/vfs.h>
 
 #include <algorithm>
 #include <limits>
+#include <type_traits>
 
 #include <fmt/format.h>
-#include <linux/magic.h>
 
 #include "bench/comparison/apart.h"
 #include "bench/reproduce/settings.h"
@@ -25,7 +26,7 @@ struct SharedCell {
 };
 
 std::string file_system_of(const std::string& dir) {
-  struct statfs found {};
+  struct statfs found{};
   if (::statfs(dir.c_str(), &found) != 0) return "unknown";
   switch (static_cast<unsigned long>(found.f_type)) {
     case TMPFS_MAGIC: return "tmpfs";
@@ -48,18 +49,19 @@ class Contender {
     options_.value_bytes = value_bytes;
     options_.records = (live + 1) * threads;  // an insert comes before its delete
     options_.threads = threads;
-    store_ = make_(options_);
-    for (unsigned thread = 0; thread < threads; ++thread) {
-      lanes_.push_back(std::make_unique<Lane>(*store_, thread, live, value_bytes, plan.seed));
-      lanes_.back()->fill();
-    }
+    told([&] {
+      store_ = make_(options_);
+      for (unsigned thread = 0; thread < threads; ++thread) {
+        lanes_.push_back(std::make_unique<Lane>(thread, live, value_bytes, plan.seed));
+        lanes_.back()->fill(*store_);
+      }
+    });
   }
 
   bool can(Work work) const { return work != Work::kScan || kind_.ordered; }
   Contestant contestant(Work work) {
-    return {{},
-            [this, work](std::uint64_t operations, unsigned thread) {
-              lanes_[thread]->run(work, operations);
+    return {{}, [this, work](std::uint64_t operations, unsigned thread) {
+              told([&] { lanes_[thread]->run(*store_, work, operations); });
             }};
   }
   std::uint64_t verify(std::uint64_t most) {
@@ -82,7 +84,7 @@ class Contender {
  private:
   /// Says whose failure it is.
   template <class Step>
-  std::uint64_t told(const Step& step) {
+  std::invoke_result_t<const Step&> told(const Step& step) {
     try {
       return step();
     } catch (const Exception& error) {
@@ -138,7 +140,8 @@ void measure_group(const Plan& plan, const std::vector<std::size_t>& rows, Share
   }  // the team's threads leave the stores before these are closed
   for (std::size_t kind = 0; kind < contenders.size(); ++kind) {
     const std::uint64_t verified = contenders[kind]->verify_reopened();
-    for (const std::size_t row : rows) cells[row * plan.kinds.size() + kind].cell.verified += verified;
+    for (const std::size_t row : rows)
+      cells[row * plan.kinds.size() + kind].cell.verified += verified;
     contenders[kind].reset();
   }
 }
@@ -168,10 +171,10 @@ PlaceResult measure(const Plan& plan, std::size_t first_row, std::size_t all_row
   std::size_t told = first_row;
   run_apart([&] {
     measure_here(plan, cells, [&](std::size_t row) {
-      reproduce::tell_progress(fmt::format("{}: {}, {} thread{}", place_name(plan.place),
-                                           plan.rows[row].info->title, plan.rows[row].threads,
-                                           plan.rows[row].threads == 1 ? "" : "s"),
-                               told++, all_rows);
+      reproduce::tell_progress(
+          fmt::format("{}: {}, {} thread{}", place_name(plan.place), plan.rows[row].info->title,
+                      plan.rows[row].threads, plan.rows[row].threads == 1 ? "" : "s"),
+          told++, all_rows);
     });
   });
   PlaceResult result{plan, file_system_of(plan.dir), {}};

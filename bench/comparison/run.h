@@ -30,8 +30,8 @@ struct Plan {
 
 /// A store on a row.
 struct Cell {
-  Spread ops_per_s;   // of all threads together
-  double cpu_us = 0;  // of one operation; without what threads of the store's own use
+  Spread ops_per_s;              // of all threads together
+  double cpu_us = 0;             // of one operation; without what threads of the store's own use
   std::uint64_t operations = 0;  // in one run
   std::uint64_t verified = 0;    // keys looked up after the runs, and again in the reopened store
 };

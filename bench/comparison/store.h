@@ -86,8 +86,7 @@ template <std::size_t kBytes>
 std::array<char, kBytes> fixed_value(std::string_view value) {
   if (value.size() != kBytes)
     throw Exception(Code::kInvalid, "peers: a value of " + std::to_string(value.size()) +
-                                        " bytes in a store of values of " +
-                                        std::to_string(kBytes));
+                                        " bytes in a store of values of " + std::to_string(kBytes));
   std::array<char, kBytes> fixed;
   std::memcpy(fixed.data(), value.data(), kBytes);
   return fixed;

@@ -70,9 +70,6 @@ struct Evaluation {
   std::vector<Section> sections;
 };
 
-/// What to think of the figures when others used the machine; empty when it was idle.
-std::string warning_of(const Evaluation& evaluation);
-
 std::string text_of(const Evaluation& evaluation);
 std::string json_of(const Evaluation& evaluation);
 /// One page that needs nothing else: well-formed XML, charts as SVG.
