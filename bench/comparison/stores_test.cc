@@ -36,6 +36,7 @@ std::string name_of(const ::testing::TestParamInfo<Case>& info) {
 }
 
 constexpr std::uint64_t kKeys = 600;
+constexpr const char* kMemory = "/dev/shm";
 
 void require(bool holds, const std::string& what) {
   if (!holds) throw Exception(Code::kCorrupt, what);
@@ -108,15 +109,18 @@ class Stores : public ::testing::TestWithParam<Case> {};
 
 TEST_P(Stores, HoldWhatTheyAcknowledgedAlsoWhenReopened) {
   EXPECT_NO_THROW(run_apart([] {
+    // A device that waits for every update gets few of them.
+    const bool in_memory = GetParam().place == Place::kMemory && std::filesystem::exists(kMemory);
+    const std::string place = in_memory ? kMemory : std::filesystem::temp_directory_path().string();
+    const int updates = in_memory ? 60 : 8;
     for (const std::uint64_t bytes : {8, 64, 1024, 4096}) {
-      const ScratchDirectory directory(std::filesystem::temp_directory_path().string(),
-                                       GetParam().kind->name);
+      const ScratchDirectory directory(place, GetParam().kind->name);
       Checked checked(GetParam(),
                       {directory.path(), GetParam().place, bytes, kKeys, /*threads=*/2});
       for (int opened = 0; opened < 3; ++opened) {
         checked.open();
         checked.require_model();
-        for (int i = 0; i < 60; ++i) checked.update();
+        for (int i = 0; i < updates; ++i) checked.update();
         checked.require_model();
         checked.close();
       }
