@@ -40,7 +40,8 @@ constexpr StoreKind not_atomic(std::string_view name, std::string_view title, bo
 constexpr std::string_view kPmemobj = "libpmemobj-dev";
 constexpr std::string_view kBerkeley = "libdb5.3-dev";
 constexpr std::string_view kBerkeleySetting =
-    "a transaction each, DB_TXN_SYNC; private environment, its cache holds all pages";
+    "a transaction each, DB_TXN_SYNC; private environment, a cache for all pages; pages of 4 KiB, "
+    "for several threads of eight values";
 
 constexpr StoreKind kKinds[] = {
     {"hash_map-dram", "perdure hash_map, dram", "", false,
@@ -68,9 +69,10 @@ constexpr StoreKind kKinds[] = {
             "a WriteBatch each, WriteOptions.sync; no compression, else defaults"),
     syncing("leveldb", "LevelDB", "libleveldb-dev", true,
             "a WriteBatch each, WriteOptions.sync; no compression, else defaults"),
-    syncing("sqlite", "SQLite", "libsqlite3-dev", true,
-            "a transaction each, journal_mode=WAL, synchronous=FULL; a connection for each thread, "
-            "writers take turns at a mutex"),
+    syncing(
+        "sqlite", "SQLite", "libsqlite3-dev", true,
+        "a transaction each, journal_mode=WAL, synchronous=FULL, else defaults; a connection for "
+        "each thread, writers take turns at a mutex"),
     syncing("tokyo-tree-txn", "Tokyo Cabinet B+ tree, transactions", "libtokyocabinet-dev", true,
             "tcbdbtranbegin, tcbdbtrancommit, BDBOTSYNC; writers take turns at a mutex"),
     not_atomic("tokyo-tree", "Tokyo Cabinet B+ tree, synced", true, "tcbdbsync after each update"),

@@ -72,6 +72,7 @@ Json result_of(const PlaceResult& place, std::size_t row, std::size_t kind) {
 Json json_of(const PlaceResult& place) {
   Json out{{"place", place_name(place.plan.place)},
            {"dir", place.plan.dir},
+           {"live", place.plan.live},
            {"file_system", place.file_system}};
   out["stores"] = Json::array();
   for (const StoreKind* kind : place.plan.kinds)
@@ -119,9 +120,9 @@ std::vector<std::string> introduction_of(const Report& report) {
   const Environment& e = report.environment;
   std::vector<std::string> out{
       fmt::format("{}, {} CPUs, {}, compiler {}; load {:.1f} at the start; {} runs of {:g} s by "
-                  "turns, {} records of 8-byte keys in each store, seed {}; {:.0f} s in all.",
+                  "turns, 8-byte keys, seed {}; {:.0f} s in all.",
                   e.cpu, e.cpus, e.kernel, e.compiler, e.load_average, e.rules.repetitions,
-                  e.rules.seconds, report.live, e.seed, report.seconds),
+                  e.rules.seconds, e.seed, report.seconds),
       "Every update is acknowledged when it is synced, as far as the store can. Rates are those of "
       "all threads together, by the wall clock: medians, with the least and the most. A ratio is "
       "ours over the peer's: the btree_map beside stores with an order, the hash_map beside the "
@@ -185,8 +186,8 @@ std::string text_of(const Report& report) {
   std::string out;
   for (const std::string& paragraph : introduction_of(report)) out += paragraph + "\n";
   for (const PlaceResult& place : report.places) {
-    out += fmt::format("\n{}: {} ({})\n", place_name(place.plan.place), place.plan.dir,
-                       place.file_system);
+    out += fmt::format("\n{}: {} ({}), {} records in each store\n", place_name(place.plan.place),
+                       place.plan.dir, place.file_system, place.plan.live);
     for (const StoreKind* kind : place.plan.kinds) {
       const Terms& terms = *kind->terms(place.plan.place);
       out += fmt::format("  {}: {}. Survives {}.\n", marked(*kind, place.plan.place), terms.setting,
@@ -216,7 +217,6 @@ std::string json_of(const Report& report) {
                         {"seed", e.seed},
                         {"repetitions", e.rules.repetitions},
                         {"seconds_per_repetition", e.rules.seconds},
-                        {"live", report.live},
                         {"seconds", report.seconds}};
   out["not_built"] = Json::array();
   for (const StoreKind* kind : report.not_built)

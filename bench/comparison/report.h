@@ -11,7 +11,6 @@ namespace perdure::bench::comparison {
 
 struct Report {
   Environment environment;
-  std::uint64_t live = 0;
   double seconds = 0;
   std::vector<const StoreKind*> not_built;  // for want of their library
   std::vector<PlaceResult> places;

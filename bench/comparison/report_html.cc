@@ -65,9 +65,10 @@ std::string chart_of(const PlaceResult& place, std::string title, std::string x_
 
 std::string html_of(const PlaceResult& place) {
   const std::string name(place_name(place.plan.place));
-  std::string out = fmt::format(
-      "<section id=\"{}\">\n<h2>{}</h2>\n", name,
-      xml_escaped(fmt::format("On {}: {} ({})", name, place.plan.dir, place.file_system)));
+  std::string out =
+      fmt::format("<section id=\"{}\">\n<h2>{}</h2>\n", name,
+                  xml_escaped(fmt::format("On {}: {} ({}), {} records in each store", name,
+                                          place.plan.dir, place.file_system, place.plan.live)));
   out += terms_of(place);
   for (const unsigned threads : threads_of(place)) {
     const std::string with = fmt::format("{} thread{}", threads, threads == 1 ? "" : "s");
