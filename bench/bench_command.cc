@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <map>
 
+#include "bench/comparison/peers_command.h"
 #include "bench/contention.h"
 #include "bench/floor.h"
 #include "bench/report.h"
@@ -238,7 +239,10 @@ void add_bench_command(CLI::App& app) {
                   "small structures, few repetitions: a look, not a measurement");
   bench->add_flag("--no-peers", options->without_peers, "measure Perdure and the floor only");
   bench->add_flag("--json", options->as_json, "print JSON");
-  bench->callback([options] { run(*options); });
+  comparison::add_peers_command(*bench);
+  bench->callback([options, bench] {
+    if (bench->get_subcommands().empty()) run(*options);
+  });
 }
 
 }  // namespace perdure::bench

@@ -2,7 +2,9 @@
 
 #include <sys/utsname.h>
 
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <thread>
 
@@ -183,6 +185,22 @@ nlohmann::ordered_json as_json(const Environment& e) {
           {"seed", e.seed},
           {"repetitions", e.rules.repetitions},
           {"seconds_per_repetition", e.rules.seconds}};
+}
+
+std::string load_warning(const Environment& e) {
+  if (e.load_average < 0.5 * e.cpus) return {};
+  return fmt::format(
+      "Other work kept {:.1f} of {} CPUs busy when this began: latencies include waiting for it, "
+      "most of all with several threads. Repeat on an idle machine.",
+      e.load_average, e.cpus);
+}
+
+void write_report(const std::string& path, const std::string& content) {
+  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  file << content;
+  file.close();
+  if (!file)
+    throw Exception(Code::kIo, path + ": the report cannot be written: " + std::strerror(errno));
 }
 
 std::string as_json(const Report& report) {

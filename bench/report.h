@@ -28,6 +28,10 @@ struct Environment {
   RaceRules rules;
 };
 Environment look_around();
+/// What to think of the figures when others used the machine; empty when it was idle.
+std::string load_warning(const Environment& environment);
+/// Errors: throws Exception kIo.
+void write_report(const std::string& path, const std::string& content);
 
 /// Persistence traffic of one operation.
 struct Traffic {
