@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <map>
 
+#include "bench/comparison/peers_command.h"
 #include "bench/contention.h"
 #include "bench/floor.h"
 #include "bench/report.h"
@@ -184,15 +185,19 @@ void measure_sync(const Options& options, Report& report) {
   for (const unsigned threads : options.threads) {
     const SystemOptions setup = system_options(options, threads);
     Field field(options, threads, report.environment);
+    SystemOptions relaxing = setup;
+    relaxing.durability = Durability::kRelaxed;
+    const std::unique_ptr<System> relaxed = make_perdure(relaxing);
     DiskFloor floor(options.dir, threads);
     Team team(threads, false);
     std::vector<Contestant> contestants = {contestant(*field.perdure, Row::kStore1, setup),
-                                           floor.writes()};
+                                           floor.writes(),
+                                           contestant(*relaxed, Row::kStore1, relaxing)};
     for (const auto& other : field.others)
       contestants.push_back(contestant(*other, Row::kStore1, setup));
     const std::vector<Timing> timings = race(team, contestants, options.rules);
     report.sync.push_back(
-        {threads, timings[0], timings[1], peers_of(timings, 2, field.others.size())});
+        {threads, timings[0], timings[1], timings[2], peers_of(timings, 3, field.others.size())});
   }
 }
 
@@ -287,7 +292,10 @@ void add_bench_command(CLI::App& app) {
                   "small structures, few repetitions: a look, not a measurement");
   bench->add_flag("--no-peers", options->without_peers, "measure Perdure and the floor only");
   bench->add_flag("--json", options->as_json, "print JSON");
-  bench->callback([options] { run(*options); });
+  comparison::add_peers_command(*bench);
+  bench->callback([options, bench] {
+    if (bench->get_subcommands().empty()) run(*options);
+  });
 }
 
 }  // namespace perdure::bench

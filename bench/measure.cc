@@ -51,8 +51,18 @@ Quartiles quartiles(std::vector<double> values) {
   return {at(0.25), at(0.5), at(0.75)};
 }
 
+Spread spread_of(std::vector<double> runs) {
+  const auto [least, most] = std::minmax_element(runs.begin(), runs.end());
+  const Spread ends{0, *least, *most};
+  return {quartiles(std::move(runs)).median, ends.min, ends.max};
+}
+
+Spread ratio_of(const Spread& above, const Spread& below) {
+  return {above.median / below.median, above.min / below.max, above.max / below.min};
+}
+
 Team::Team(unsigned threads, bool pin)
-    : start_(threads + 1), finish_(threads + 1), cpu_ns_(threads), failures_(threads) {
+    : start_(threads + 1), finish_(threads + 1), stays_(threads), failures_(threads) {
   const std::vector<int> cpus = allowed_cpus();
   pinned_ = pin && threads <= cpus.size();
   for (unsigned index = 0; index < threads; ++index) {
@@ -75,13 +85,16 @@ void Team::serve(unsigned index) {
   for (;;) {
     start_.arrive_and_wait();
     if (work_ == nullptr) return;
+    Stay& stay = stays_[index];
     const double before = thread_cpu_ns();
+    stay.begin = std::chrono::steady_clock::now();
     try {
       (*work_)(index);
     } catch (...) {
       failures_[index] = std::current_exception();
     }
-    cpu_ns_[index] = thread_cpu_ns() - before;
+    stay.end = std::chrono::steady_clock::now();
+    stay.cpu_ns = thread_cpu_ns() - before;
     finish_.arrive_and_wait();
   }
 }
@@ -89,12 +102,17 @@ void Team::serve(unsigned index) {
 Team::Spent Team::run(const std::function<void(unsigned)>& work) {
   work_ = &work;
   start_.arrive_and_wait();
-  const auto start = std::chrono::steady_clock::now();
   finish_.arrive_and_wait();
+  // By the clocks of those who work: on a busy machine, who starts them looks late at its own.
+  auto begin = stays_.front().begin;
+  auto end = stays_.front().end;
   Spent spent;
-  spent.wall_ns =
-      std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - start).count();
-  for (const double ns : cpu_ns_) spent.cpu_ns += ns;
+  for (const Stay& stay : stays_) {
+    begin = std::min(begin, stay.begin);
+    end = std::max(end, stay.end);
+    spent.cpu_ns += stay.cpu_ns;
+  }
+  spent.wall_ns = std::chrono::duration<double, std::nano>(end - begin).count();
   for (std::exception_ptr& failure : failures_) {
     if (failure) std::rethrow_exception(std::exchange(failure, nullptr));
   }
@@ -145,10 +163,12 @@ std::vector<Timing> race(Team& team, const std::vector<Contestant>& contestants,
     }
   }
   for (std::size_t i = 0; i < contestants.size(); ++i) {
-    const auto [fastest, slowest] =
-        std::minmax_element(samples[i].cpu.begin(), samples[i].cpu.end());
-    timings[i].fastest_cpu_ns = *fastest;
-    timings[i].slowest_cpu_ns = *slowest;
+    const Spread cpu = spread_of(samples[i].cpu);
+    timings[i].fastest_cpu_ns = cpu.min;
+    timings[i].slowest_cpu_ns = cpu.max;
+    const Spread wall = spread_of(samples[i].wall);
+    timings[i].fastest_wall_ns = wall.min;
+    timings[i].slowest_wall_ns = wall.max;
     timings[i].cpu_ns = quartiles(std::move(samples[i].cpu));
     timings[i].wall_ns = quartiles(std::move(samples[i].wall));
   }

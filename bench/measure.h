@@ -6,6 +6,7 @@
 #pragma once
 
 #include <barrier>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -21,6 +22,17 @@ struct Quartiles {
 };
 /// Requires: at least one value.
 Quartiles quartiles(std::vector<double> values);
+
+/// The median of the runs, and what was seen at either end.
+struct Spread {
+  double median = 0;
+  double min = 0;
+  double max = 0;
+};
+/// Requires: at least one run.
+Spread spread_of(std::vector<double> runs);
+/// The ratio of the medians, and of the extremes that lie farthest apart.
+Spread ratio_of(const Spread& above, const Spread& below);
 
 /// CPU time of the calling thread.
 double thread_cpu_ns();
@@ -42,7 +54,7 @@ class Team {
 
   struct Spent {
     double cpu_ns = 0;   // of all threads together
-    double wall_ns = 0;  // from the common start to the last end
+    double wall_ns = 0;  // from the first thread's begin to the last one's end
   };
   /// Runs `work(thread)` once on each thread. An exception from any of them is rethrown here.
   Spent run(const std::function<void(unsigned)>& work);
@@ -54,7 +66,12 @@ class Team {
   std::barrier<> start_;
   std::barrier<> finish_;
   const std::function<void(unsigned)>* work_ = nullptr;  // null: the team is dismissed
-  std::vector<double> cpu_ns_;
+  struct Stay {                                          // of one thread in `work`
+    std::chrono::steady_clock::time_point begin;
+    std::chrono::steady_clock::time_point end;
+    double cpu_ns = 0;
+  };
+  std::vector<Stay> stays_;
   std::vector<std::exception_ptr> failures_;
   bool pinned_ = false;
   std::vector<std::jthread> members_;
@@ -79,6 +96,8 @@ struct Timing {
   Quartiles wall_ns;  // per operation of the whole team: wall time / operations of all threads
   double fastest_cpu_ns = 0;  // of all repetitions
   double slowest_cpu_ns = 0;
+  double fastest_wall_ns = 0;
+  double slowest_wall_ns = 0;
   std::uint64_t operations = 0;  // in one batch of one thread
 };
 

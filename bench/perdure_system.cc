@@ -24,6 +24,7 @@ class PerdureStore {
       : file_(options.dir, "perdure"),
         pool_(Pool::create(file_.path(), pool_options(options)).value()) {
     counted_ = options.count;
+    durability_ = options.durability;
     for (unsigned thread = 0; thread < options.threads; ++thread) {
       const std::string suffix = std::to_string(thread);
       lanes_.push_back({make_array<Word>("array" + suffix, options.array_words),
@@ -37,18 +38,18 @@ class PerdureStore {
 
   template <class Body>
   void atomically(Body&& body) {
-    pool_.atomically(std::forward<Body>(body));
+    pool_.atomically(durability_, std::forward<Body>(body));
   }
 
   void allocate(unsigned thread, std::uint64_t slot, const Value64& value) {
-    pool_.atomically([&](Tx& tx) {
+    atomically([&](Tx& tx) {
       auto* object = static_cast<Value64*>(tx.allocate(sizeof(Value64)));
       tx.write(object, &value, sizeof(value));
       tx.store(lanes_[thread].slots[slot], tx.link_to(object));
     });
   }
   void release(unsigned thread, std::uint64_t slot) {
-    pool_.atomically([&](Tx& tx) {
+    atomically([&](Tx& tx) {
       link<Value64>& place = lanes_[thread].slots[slot];
       tx.free(tx.at(tx.load(place)));
       tx.store(place, {});
@@ -56,14 +57,14 @@ class PerdureStore {
   }
 
   void put(unsigned thread, std::uint64_t key, std::uint64_t value) {
-    pool_.atomically([&](Tx& tx) { lanes_[thread].map8->put(tx, key, value); });
+    atomically([&](Tx& tx) { lanes_[thread].map8->put(tx, key, value); });
   }
   void put(unsigned thread, std::uint64_t key, const Value64& value) {
-    pool_.atomically([&](Tx& tx) { lanes_[thread].map64->put(tx, key, value); });
+    atomically([&](Tx& tx) { lanes_[thread].map64->put(tx, key, value); });
   }
   template <class V>
   void erase(unsigned thread, std::uint64_t key) {
-    pool_.atomically([&](Tx& tx) {
+    atomically([&](Tx& tx) {
       if constexpr (std::is_same_v<V, Value64>) {
         lanes_[thread].map64->erase(tx, key);
       } else {
@@ -111,6 +112,7 @@ class PerdureStore {
   ScratchFile file_;
   Pool pool_;
   bool counted_ = false;
+  Durability durability_ = Durability::kStrict;
   std::vector<Lane> lanes_;
 };
 

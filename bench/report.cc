@@ -2,7 +2,9 @@
 
 #include <sys/utsname.h>
 
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <thread>
 
@@ -129,7 +131,8 @@ std::string table_of(const std::vector<ContentionRow>& rows) {
 }
 
 std::string table_of(const std::vector<SyncRow>& rows, const Environment& environment) {
-  std::vector<std::string> head = {"1-store commits", "us each", "k/s", "floor k/s", "of floor"};
+  std::vector<std::string> head = {"1-store commits", "us each",  "k/s",
+                                   "floor k/s",       "of floor", "relaxed k/s"};
   for (const std::string& peer : environment.peers) {
     head.push_back(peer + " k/s");
     head.push_back("ratio");
@@ -140,8 +143,10 @@ std::string table_of(const std::vector<SyncRow>& rows, const Environment& enviro
     std::vector<std::string> cells = {
         fmt::format("{} thread{}", row.threads, row.threads == 1 ? "" : "s"),
         fmt::format("{:.1f} {}", ours * row.threads / 1e3, spread(row.perdure.wall_ns)),
-        fmt::format("{:.1f}", 1e6 / ours), fmt::format("{:.1f}", 1e6 / row.floor.wall_ns.median),
-        fmt::format("{:.2f}", row.floor.wall_ns.median / ours)};
+        fmt::format("{:.1f}", 1e6 / ours),
+        fmt::format("{:.1f}", 1e6 / row.floor.wall_ns.median),
+        fmt::format("{:.2f}", row.floor.wall_ns.median / ours),
+        fmt::format("{:.0f}", 1e6 / row.relaxed.wall_ns.median)};
     for (const auto& peer : row.peers) {
       cells.push_back(peer ? fmt::format("{:.1f}", 1e6 / peer->wall_ns.median) : "");
       cells.push_back(peer ? fmt::format("{:.1f}", peer->wall_ns.median / ours) : "");
@@ -180,6 +185,22 @@ nlohmann::ordered_json as_json(const Environment& e) {
           {"seed", e.seed},
           {"repetitions", e.rules.repetitions},
           {"seconds_per_repetition", e.rules.seconds}};
+}
+
+std::string load_warning(const Environment& e) {
+  if (e.load_average < 0.5 * e.cpus) return {};
+  return fmt::format(
+      "Other work kept {:.1f} of {} CPUs busy when this began: latencies include waiting for it, "
+      "most of all with several threads. Repeat on an idle machine.",
+      e.load_average, e.cpus);
+}
+
+void write_report(const std::string& path, const std::string& content) {
+  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  file << content;
+  file.close();
+  if (!file)
+    throw Exception(Code::kIo, path + ": the report cannot be written: " + std::strerror(errno));
 }
 
 std::string as_json(const Report& report) {
@@ -224,6 +245,7 @@ std::string as_json(const Report& report) {
     out["sync"].push_back({{"threads", row.threads},
                            {"perdure", json_of(row.perdure)},
                            {"floor", json_of(row.floor)},
+                           {"relaxed", json_of(row.relaxed)},
                            {"peers", json_of_peers(row.peers, e)}});
   }
   return out.dump(2) + "\n";

@@ -28,6 +28,10 @@ struct Environment {
   RaceRules rules;
 };
 Environment look_around();
+/// What to think of the figures when others used the machine; empty when it was idle.
+std::string load_warning(const Environment& environment);
+/// Errors: throws Exception kIo.
+void write_report(const std::string& path, const std::string& content);
 
 /// Persistence traffic of one operation.
 struct Traffic {
@@ -56,6 +60,7 @@ struct SyncRow {
   unsigned threads = 1;
   Timing perdure;
   Timing floor;
+  Timing relaxed;  // the same with Durability::kRelaxed
   std::vector<std::optional<Timing>> peers;
 };
 

@@ -64,6 +64,7 @@ struct SystemOptions {
   DomainKind domain = DomainKind::kAdr;
   EngineKind engine = EngineKind::kMnemosyne;
   Truncation truncation = Truncation::kAuto;
+  Durability durability = Durability::kStrict;
   unsigned threads = 1;
   std::uint64_t seed = 1;
   std::uint64_t array_words = std::uint64_t{8} << 20;  // per thread, a power of two

@@ -82,8 +82,6 @@ class Lane {
              1e3;
     }
   };
-  std::uint64_t began() const { return begin_; }
-  std::uint64_t ended() const { return end_; }
   /// Parts of the last run's time, from 0 to 1: not taken by others; waiting for a lock.
   double own_part() const { return std::clamp(1 - delay_ns_ / wall_ns(), 0.0, 1.0); }
   double blocked_part() const {
@@ -183,17 +181,9 @@ class Runner {
   }
 
  private:
-  /// From the first thread's begin to the last one's end, in ns. By their own clocks: the thread that
-  /// starts the team may be late to look at its own.
+  /// Returns the wall time in ns.
   double run(std::uint64_t updates) {
-    team_.run([&](unsigned thread) { lanes_[thread]->run(updates); });
-    std::uint64_t begin = lanes_[0]->began();
-    std::uint64_t end = lanes_[0]->ended();
-    for (const auto& lane : lanes_) {
-      begin = std::min(begin, lane->began());
-      end = std::max(end, lane->ended());
-    }
-    return static_cast<double>(end - begin) / TscClock::ticks_per_ns();
+    return team_.run([&](unsigned thread) { lanes_[thread]->run(updates); }).wall_ns;
   }
 
   UpdateStore& store_;

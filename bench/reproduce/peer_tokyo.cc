@@ -3,15 +3,13 @@
 // blocks of one sync are counted instead: while it warms up, a copy of the file is compared with
 // the file after each update, 4 KiB by 4 KiB. While it is measured, every sync is charged the mean
 // of these counts. A block that is written with what it held is not counted, which favours it.
-#include <tcbdb.h>
-
-#include <cstdlib>
 #include <fstream>
 #include <sstream>
 #include <string>
 
 #include "bench/reproduce/stores.h"
 #include "bench/system.h"
+#include "bench/tokyo_cabinet.h"
 
 namespace perdure::bench::reproduce {
 namespace {
@@ -19,22 +17,12 @@ namespace {
 class TokyoTree final : public UpdateStore {
  public:
   explicit TokyoTree(const StoreOptions& options)
-      : disk_(options.memory), file_(options.dir, "tokyo"), tree_(::tcbdbnew()) {
-    try {
-      check(::tcbdbopen(tree_, file_.path().c_str(), BDBOWRITER | BDBOCREAT | BDBOTRUNC), "open");
-    } catch (...) {
-      ::tcbdbdel(tree_);
-      throw;
-    }
-  }
-  ~TokyoTree() override { ::tcbdbdel(tree_); }
-  TokyoTree(const TokyoTree&) = delete;
-  TokyoTree& operator=(const TokyoTree&) = delete;
+      : disk_(options.memory), file_(options.dir, "tokyo"), tree_(file_.path(), 0) {}
 
   void enter(Phase phase) override {
     phase_ = phase;
     if (phase == Phase::kWarmUp) {
-      check(::tcbdbsync(tree_), "sync");
+      tree_.sync();
       copy_ = content();
     } else if (phase == Phase::kMeasure) {
       blocks_per_sync_ = syncs_ == 0 ? 0 : static_cast<double>(blocks_) / syncs_;
@@ -42,29 +30,23 @@ class TokyoTree final : public UpdateStore {
     }
   }
   void put(std::uint64_t key, std::string_view value) override {
-    check(::tcbdbput(tree_, &key, sizeof(key), value.data(), static_cast<int>(value.size())),
-          "put");
+    tree_.put(name_of(key), value);
     sync();
   }
   void erase(std::uint64_t key) override {
-    check(::tcbdbout(tree_, &key, sizeof(key)), "out");
+    tree_.erase(name_of(key));
     sync();
   }
   std::string get(std::uint64_t key) override {
-    int bytes = 0;
-    void* found = ::tcbdbget(tree_, &key, sizeof(key), &bytes);
-    if (found == nullptr) return {};
-    std::string record(static_cast<const char*>(found), static_cast<std::size_t>(bytes));
-    std::free(found);
+    std::string record;
+    tree_.get(name_of(key), record);
     return record;
   }
   double device_ns() const override { return disk_.busy_ns(); }
 
  private:
-  void check(bool done, const std::string& what) const {
-    if (!done)
-      throw Exception(Code::kIo, file_.path() + ": Tokyo Cabinet: " + what + ": " +
-                                     ::tcbdberrmsg(::tcbdbecode(tree_)));
+  static std::string_view name_of(const std::uint64_t& key) {
+    return {reinterpret_cast<const char*>(&key), sizeof(key)};
   }
   std::string content() const {
     std::ostringstream text;
@@ -74,7 +56,7 @@ class TokyoTree final : public UpdateStore {
 
   void sync() {
     if (phase_ == Phase::kFill) return;
-    check(::tcbdbsync(tree_), "sync");
+    tree_.sync();
     if (phase_ == Phase::kMeasure) return disk_.sync_blocks(blocks_per_sync_);
     std::string now = content();
     for (std::size_t at = 0; at < now.size(); at += PcmDisk::kBlockBytes) {
@@ -88,7 +70,7 @@ class TokyoTree final : public UpdateStore {
 
   PcmDisk disk_;
   ScratchFile file_;
-  TCBDB* tree_;
+  TokyoCabinet<TokyoTreeCalls> tree_;
   Phase phase_ = Phase::kFill;
   std::string copy_;  // of the file, after the last counted sync
   std::uint64_t blocks_ = 0;

@@ -3,25 +3,12 @@
 
 #include <fmt/format.h>
 
+#include "bench/reproduce/page.h"
 #include "bench/reproduce/section.h"
 #include "bench/reproduce/svg.h"
 
 namespace perdure::bench::reproduce {
 namespace {
-
-constexpr const char* kStyle = R"(
-body { font-family: sans-serif; max-width: 60em; margin: 2em auto; padding: 0 1em; color: #222; }
-table { border-collapse: collapse; margin: 1em 0; font-size: 90%; }
-th, td { border: 1px solid #ccc; padding: 0.2em 0.6em; text-align: right; }
-th:first-child, td:first-child { text-align: left; }
-tr.paper td { background: #f4f0e6; font-style: italic; }
-small { color: #666; }
-.agrees { border-left: 4px solid #009e73; padding-left: 0.6em; margin: 0.5em 0; }
-.differs { border-left: 4px solid #d55e00; padding-left: 0.6em; margin: 0.5em 0; }
-svg { max-width: 100%; height: auto; }
-)";
-
-std::string paragraph(const std::string& text) { return "<p>" + xml_escaped(text) + "</p>\n"; }
 
 std::string cell(const std::optional<Spread>& value) {
   if (!value) return "<td></td>";
@@ -93,11 +80,7 @@ std::string html_of(const Section& section) {
 
 std::string html_of(const Evaluation& evaluation) {
   const Environment& e = evaluation.environment;
-  std::string out = fmt::format(
-      "<!DOCTYPE html>\n<html xmlns=\"http://www.w3.org/1999/xhtml\" lang=\"en\">\n<head>\n"
-      "<meta charset=\"utf-8\"/>\n<title>Perdure and {0}</title>\n<style>{1}</style>\n</head>\n"
-      "<body>\n<h1>Perdure beside “{0}”</h1>\n",
-      xml_escaped(evaluation.paper), kStyle);
+  std::string out;
   std::string peers;
   for (const std::string& peer : e.peers) peers += (peers.empty() ? "" : ", ") + peer;
   out += paragraph(fmt::format(
@@ -114,8 +97,7 @@ std::string html_of(const Evaluation& evaluation) {
       "most. Squares, dashed lines and shaded rows are what the paper prints. A statement agrees "
       "when the values have the direction that it states and lie within a factor of two of its "
       "numbers.");
-  if (const std::string warning = warning_of(evaluation); !warning.empty())
-    out += paragraph(warning);
+  if (const std::string warning = load_warning(e); !warning.empty()) out += paragraph(warning);
   std::size_t agree = 0;
   std::size_t all = 0;
   for (const Section& section : evaluation.sections) {
@@ -126,7 +108,7 @@ std::string html_of(const Evaluation& evaluation) {
   }
   out += paragraph(fmt::format("{} of {} statements of the paper agree.", agree, all));
   for (const Section& section : evaluation.sections) out += html_of(section);
-  return out + "</body>\n</html>\n";
+  return page_of("Perdure beside “" + evaluation.paper + "”", out);
 }
 
 }  // namespace perdure::bench::reproduce

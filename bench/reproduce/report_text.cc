@@ -75,7 +75,7 @@ std::string text_of(const Evaluation& evaluation) {
       evaluation.paper, e.cpu, e.cpus, e.kernel, e.compiler, e.load_average, evaluation.latency_ns,
       evaluation.gb_per_s, e.domain, e.dir, e.write_back, evaluation.spin_error_ns,
       evaluation.setting, e.rules.repetitions, e.rules.seconds, e.seed);
-  if (const std::string warning = warning_of(evaluation); !warning.empty()) out += warning + "\n";
+  if (const std::string warning = load_warning(e); !warning.empty()) out += warning + "\n";
   for (const Section& section : evaluation.sections) {
     out += "\n" + section.title + "\n";
     if (!section.missing.empty()) out += section.missing + "\n";

@@ -1,11 +1,8 @@
 #include "bench/reproduce/reproduce_command.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <cstdio>
-#include <cstring>
-#include <fstream>
 
 #include "bench/reproduce/paper_mnemosyne.h"
 #include "bench/reproduce/reincarnation.h"
@@ -89,19 +86,11 @@ Evaluation begin_evaluation(const Settings& settings) {
   return evaluation;
 }
 
-void write_file(const std::string& path, const std::string& content) {
-  std::ofstream file(path, std::ios::binary | std::ios::trunc);
-  file << content;
-  file.close();
-  if (!file)
-    throw Exception(Code::kIo, path + ": the report cannot be written: " + std::strerror(errno));
-}
-
 void run(const Options& options) {
   const auto start = std::chrono::steady_clock::now();
   // Before minutes are spent: can the reports be written?
   for (const std::string& file : {options.json_file, options.html_file}) {
-    if (!file.empty()) write_file(file, "");
+    if (!file.empty()) write_report(file, "");
   }
   const Settings settings = settings_of(options);
   Evaluation evaluation = begin_evaluation(settings);
@@ -116,8 +105,8 @@ void run(const Options& options) {
   evaluation.seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   tell_end(evaluation.seconds);
-  if (!options.json_file.empty()) write_file(options.json_file, json_of(evaluation));
-  if (!options.html_file.empty()) write_file(options.html_file, html_of(evaluation));
+  if (!options.json_file.empty()) write_report(options.json_file, json_of(evaluation));
+  if (!options.html_file.empty()) write_report(options.html_file, html_of(evaluation));
   std::fputs(text_of(evaluation).c_str(), stdout);
 }
 

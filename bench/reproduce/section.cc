@@ -3,28 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include <fmt/format.h>
-
 namespace perdure::bench::reproduce {
-
-Spread spread_of(std::vector<double> runs) {
-  const auto [least, most] = std::minmax_element(runs.begin(), runs.end());
-  const Spread ends{0, *least, *most};
-  return {quartiles(std::move(runs)).median, ends.min, ends.max};
-}
-
-Spread ratio_of(const Spread& above, const Spread& below) {
-  return {above.median / below.median, above.min / below.max, above.max / below.min};
-}
-
-std::string warning_of(const Evaluation& evaluation) {
-  const Environment& e = evaluation.environment;
-  if (e.load_average < 0.5 * e.cpus) return {};
-  return fmt::format(
-      "Other work kept {:.1f} of {} CPUs busy when this began: latencies include waiting for it, "
-      "most of all with several threads. Repeat on an idle machine.",
-      e.load_average, e.cpus);
-}
 
 std::string_view origin_name(Origin origin) {
   switch (origin) {

@@ -11,17 +11,6 @@
 
 namespace perdure::bench::reproduce {
 
-/// The median of the runs, and what was seen at either end.
-struct Spread {
-  double median = 0;
-  double min = 0;
-  double max = 0;
-};
-/// Requires: at least one run.
-Spread spread_of(std::vector<double> runs);
-/// The ratio of the medians, and of the extremes that lie farthest apart.
-Spread ratio_of(const Spread& above, const Spread& below);
-
 enum class Origin : std::uint8_t {
   kPerdure,
   kPeer,
@@ -80,9 +69,6 @@ struct Evaluation {
   double seconds = 0;
   std::vector<Section> sections;
 };
-
-/// What to think of the figures when others used the machine; empty when it was idle.
-std::string warning_of(const Evaluation& evaluation);
 
 std::string text_of(const Evaluation& evaluation);
 std::string json_of(const Evaluation& evaluation);

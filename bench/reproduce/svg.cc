@@ -16,9 +16,11 @@ constexpr double kPlotTop = 34;
 constexpr double kPlotBottom = 290;
 constexpr double kHeight = 340;
 
-// Told apart by people who do not see colours alike (after Okabe and Ito), and by their marks.
-constexpr const char* kColors[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
-                                   "#56b4e9", "#a67c00", "#000000", "#7f7f7f"};
+// Told apart by people who do not see colours alike (after Okabe and Ito, then Tol), and by their
+// marks.
+constexpr const char* kColors[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9",
+                                   "#a67c00", "#000000", "#7f7f7f", "#332288", "#882255",
+                                   "#999933", "#117733", "#661100", "#44aa99"};
 
 /// Maps values to places between two ends, and knows where its ticks belong.
 class Axis {

@@ -228,7 +228,7 @@ TEST(Durability, WhateverTheThreadsDoACutLeavesTheFirstSoMany) {
     std::vector<Cut> cuts;
     PoolOnDisk pool(disk);
     pool->set_truncation(truncation);
-    disk.watch = [&] {
+    const auto cut = [&] {
       if (cuts.size() == (kSanitized ? 30 : 100) || random() % 8 != 0) return;
       const std::uint64_t before = promised.load();
       Image image = disk.platter;
@@ -237,6 +237,11 @@ TEST(Durability, WhateverTheThreadsDoACutLeavesTheFirstSoMany) {
       }
       cuts.push_back({image, before});
     };
+    const auto watch = [&](std::function<void()> act) {
+      const std::lock_guard lock(disk.mutex);
+      disk.watch = std::move(act);
+    };
+    watch(cut);
     std::vector<std::thread> threads;
     for (unsigned t = 0; t < 4; ++t) {
       threads.emplace_back([&, t] {
@@ -252,9 +257,9 @@ TEST(Durability, WhateverTheThreadsDoACutLeavesTheFirstSoMany) {
       });
     }
     for (std::thread& thread : threads) thread.join();
-    disk.watch = [] {};
+    watch([] {});
     EXPECT_GT(cuts.size(), 10u);
-    for (const Cut& cut : cuts) ASSERT_GE(surviving(cut.platter), cut.promised);
+    for (const Cut& one : cuts) ASSERT_GE(surviving(one.platter), one.promised);
   }
 }
 

@@ -1,0 +1,11 @@
+// `perdure bench peers`: other stores and ours, measured in one run on the same work.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+namespace perdure::bench::comparison {
+
+/// Adds the command to `perdure bench`.
+void add_peers_command(CLI::App& bench);
+
+}  // namespace perdure::bench::comparison

@@ -1,0 +1,158 @@
+// libpmemobj as the benchmarks use it: a pool, its undo-log transactions as its own examples use
+// them, and the hash map of PMDK's hashmap_tx example (chained buckets, a count, TX_ADD before each
+// change, allocation inside the transaction).
+#pragma once
+
+#include <unistd.h>
+
+#include <bit>
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+
+#include <libpmemobj.h>
+
+#include "perdure/domain/domain.h"
+#include "perdure/error.h"
+
+namespace perdure::bench {
+
+/// Says how libpmemobj makes stores durable: on adr with PMEM_IS_PMEM_FORCE=1, so that a file on
+/// tmpfs is written back with clwb as ours is; on sync with its defaults (msync). False for others:
+/// it has no mode without write-back that could be chosen this late.
+/// Requires: the same domain in all calls of a process; the library looks once.
+inline bool choose_pmemobj_mode(DomainKind domain) {
+  if (domain == DomainKind::kAdr) return ::setenv("PMEM_IS_PMEM_FORCE", "1", 1) == 0;
+  if (domain == DomainKind::kSync) return ::unsetenv("PMEM_IS_PMEM_FORCE") == 0;
+  return false;
+}
+
+template <class T>
+T* pmemobj_at(PMEMoid object) {
+  return static_cast<T*>(::pmemobj_direct(object));
+}
+
+/// Inside a transaction.
+class PmemobjTx {
+ public:
+  static std::uint64_t load(const std::uint64_t& word) { return word; }
+  static void store(std::uint64_t& word, std::uint64_t value) { add(word) = value; }
+  template <class T>
+  static T& add(T& object) {
+    ::pmemobj_tx_add_range_direct(&object, sizeof(object));
+    return object;
+  }
+};
+
+/// Errors: throws Exception kIo, as all of it.
+class PmemobjPool {
+ public:
+  /// Opens the file, or creates it with room for `bytes`.
+  PmemobjPool(const std::string& path, std::uint64_t bytes) {
+    constexpr const char* kLayout = "perdure-bench";
+    pool_ = ::access(path.c_str(), F_OK) == 0
+                ? ::pmemobj_open(path.c_str(), kLayout)
+                : ::pmemobj_create(path.c_str(), kLayout, bytes + PMEMOBJ_MIN_POOL, 0600);
+    if (pool_ == nullptr) fail("open " + path);
+  }
+  ~PmemobjPool() { ::pmemobj_close(pool_); }
+  PmemobjPool(const PmemobjPool&) = delete;
+  PmemobjPool& operator=(const PmemobjPool&) = delete;
+
+  template <class Root>
+  Root* root() {
+    return pmemobj_at<Root>(::pmemobj_root(pool_, sizeof(Root)));
+  }
+  void make_array(PMEMoid& array, std::uint64_t bytes) {
+    if (::pmemobj_zalloc(pool_, &array, bytes, 0) != 0)
+      fail("allocate " + std::to_string(bytes) + " bytes");
+  }
+  template <class T>
+  void persist(T& object, const T& value) {
+    object = value;
+    ::pmemobj_persist(pool_, &object, sizeof(object));
+  }
+
+  template <class Body>
+  void atomically(const Body& body) {
+    volatile bool aborted = false;
+    TX_BEGIN(pool_) {
+      PmemobjTx tx;
+      body(tx);
+    }
+    TX_ONABORT { aborted = true; }
+    TX_END
+    if (aborted) fail("transaction");
+  }
+
+ private:
+  [[noreturn]] static void fail(const std::string& what) {
+    throw Exception(Code::kIo, "libpmemobj: " + what + ": " + ::pmemobj_errormsg());
+  }
+  PMEMobjpool* pool_ = nullptr;
+};
+
+/// In a pool; all-zero bytes until made. Values of type V are the caller's to tell.
+/// Threads: none; no isolation.
+class PmemobjMap {
+ public:
+  /// With 2^n buckets, at least as many as `entries`.
+  void make(PmemobjPool& pool, std::uint64_t entries) {
+    const std::uint64_t count = std::bit_ceil(entries);
+    pool.persist(mask_, count - 1);
+    pool.make_array(buckets_, count * sizeof(PMEMoid));
+  }
+  bool made() const { return !OID_IS_NULL(buckets_); }
+
+  /// Requires, as erase(): inside a transaction.
+  template <class V>
+  void put(std::uint64_t key, const V& value) {
+    PMEMoid& link = find<V>(key);
+    if (!OID_IS_NULL(link)) {
+      PmemobjTx::add(pmemobj_at<Entry<V>>(link)->value) = value;
+      return;
+    }
+    const PMEMoid object = ::pmemobj_tx_alloc(sizeof(Entry<V>), 0);
+    *pmemobj_at<Entry<V>>(object) = {OID_NULL, key, value};
+    PmemobjTx::add(link) = object;
+    ++PmemobjTx::add(count_);
+  }
+  template <class V>
+  void erase(std::uint64_t key) {
+    PMEMoid& link = find<V>(key);
+    const PMEMoid object = link;
+    if (OID_IS_NULL(object)) return;
+    PmemobjTx::add(link) = pmemobj_at<Entry<V>>(object)->next;
+    --PmemobjTx::add(count_);
+    ::pmemobj_tx_free(object);
+  }
+  /// Null when there is none.
+  template <class V>
+  const V* get(std::uint64_t key) {
+    const PMEMoid object = find<V>(key);
+    return OID_IS_NULL(object) ? nullptr : &pmemobj_at<Entry<V>>(object)->value;
+  }
+
+ private:
+  template <class V>
+  struct Entry {
+    PMEMoid next;
+    std::uint64_t key;
+    V value;
+  };
+
+  /// The link that names the entry of `key`, or the null link at the end of its chain.
+  template <class V>
+  PMEMoid& find(std::uint64_t key) {
+    PMEMoid* link = &pmemobj_at<PMEMoid>(buckets_)[(key * 0x9e3779b97f4a7c15u >> 32) & mask_];
+    while (!OID_IS_NULL(*link) && pmemobj_at<Entry<V>>(*link)->key != key)
+      link = &pmemobj_at<Entry<V>>(*link)->next;
+    return *link;
+  }
+
+  PMEMoid buckets_;  // PMEMoid[mask_ + 1]
+  std::uint64_t mask_;
+  std::uint64_t count_;
+};
+
+}  // namespace perdure::bench
