@@ -105,26 +105,6 @@ class Recorded : public CachedStores {
   Trace* trace_;
 };
 
-/// The device under a recorded Sync domain: sectors and syncs.
-class RecordedDevice {
- public:
-  explicit RecordedDevice(Trace& trace) : trace_(&trace) {}
-  bool write(Offset offset, const void* data, std::size_t bytes) {
-    trace_->add_sectors(offset, static_cast<const std::byte*>(data), bytes);
-    return true;
-  }
-  bool write_durable(Offset offset, const void* data, std::size_t bytes) {
-    return write(offset, data, bytes) && sync();
-  }
-  bool sync() {
-    trace_->add(TraceEvent::Kind::kSync, Site{}, 0, 0);
-    return true;
-  }
-
- private:
-  Trace* trace_;
-};
-
 /// What DropNth leaves out: a site, from its `first`-th execution on, `count` times. One per
 /// explored run.
 struct Omission {

@@ -52,6 +52,7 @@ class SyncGroup {
 
   /// Hands `pending` over (and clears it), to be written before anything that is copied from now on.
   /// Requires: pages that are posted never go any other way while others use the group.
+  /// Durable: after any thread's commit().   False: the storage failed before.   Threads: any.
   bool post(std::vector<Pages>& pending) {
     const std::lock_guard lock(mutex_);
     for (const Pages& pages : pending) add(posted_, pages);
@@ -62,6 +63,7 @@ class SyncGroup {
 
   /// Writes `pending` (and clears it) and all that is posted, and waits for the device, together with every thread
   /// waiting now.
+  /// Durable: on return.   False: the storage failed, now or before.   Threads: any.
   bool commit(std::vector<Pages>& pending) {
     if (poisoned()) {
       pending.clear();

@@ -46,7 +46,7 @@ constexpr std::string_view truncation_name(Truncation truncation) {
 /// When a commit returns. The order of commits is kept in either case: what survives is what was committed up to some
 /// moment, and nothing later.
 enum class Durability : std::uint8_t {
-  kStrict,   // when it is durable, with all that was committed before it
+  kStrict,  // when it is durable, with all that was committed before it (at once, if it wrote nothing)
   kRelaxed,  // at once. On files it becomes durable with the next strict commit, Pool::sync() or checkpoint, at the
   // latest PoolOptions::relaxed_delay later; on memory, where a fence is no wait worth avoiding, as kStrict
 };

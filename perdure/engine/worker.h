@@ -44,7 +44,6 @@ class Worker {
     wake_->notify_one();
     thread_.join();
   }
-  bool running() const { return thread_.joinable(); }
 
   /// Threads: any. Cost: a load, unless the worker sleeps.
   void nudge() {
