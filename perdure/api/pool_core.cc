@@ -60,7 +60,10 @@ struct PoolCore::ThreadEntries {
 };
 
 PoolCore::PoolCore(std::unique_ptr<Region> region, unsigned lock_bits)
-    : region_(std::move(region)), locks_(lock_bits), fork_generation_(watch_forks()) {
+    : region_(std::move(region)),
+      locks_(lock_bits),
+      solitude_(region_->range_bytes() == ~std::uint64_t{0}),  // settle() asks ownership records
+      fork_generation_(watch_forks()) {
   static std::atomic<std::uint64_t> next_id{1};
   id_ = next_id.fetch_add(1, std::memory_order_relaxed);
 }
@@ -84,7 +87,8 @@ Result<std::unique_ptr<PoolCore>> PoolCore::open(std::unique_ptr<Region> region,
                                        heap_layout::segment_word(heap_layout::SegmentKind::kFree));
           }});
   core->world_ = {core->region_->base(), core->region_.get(), &core->locks_,
-                  &core->clock_,         core->heap_.get(),   core->region_->range_bytes()};
+                  &core->clock_,         core->heap_.get(),   core->region_->range_bytes(),
+                  &core->solitude_};
   core->engine_ =
       factory({core->region_.get(), &core->clock_, core->heap_.get(), core->logs_.get()});
 
@@ -149,6 +153,7 @@ PoolCore::Context& PoolCore::attach() {
                                        std::to_string(slot) + "); create it with more log_slots");
   auto context = std::make_unique<Context>(world_, slot);
   engine_->attach(context->tx, slot);
+  solitude_.add(context->tx.place());
   hub_->contexts.push_back(std::move(context));
   by_slot_[slot].store(hub_->contexts.back().get(), std::memory_order_relaxed);
   // Release: whoever counts this context finds it. Sequentially consistent: before the thread's first announcement.
@@ -194,6 +199,7 @@ void PoolCore::begin(Context& context, bool read_only) {
 void PoolCore::commit(Context& context, Durability durability) {
   Tx& tx = context.tx;
   if (tx.doomed()) throw Conflict{};
+  if ((tx.has_updates() || tx.has_volatile_updates()) && !tx.claim_commit()) throw Conflict{};
   if (tx.has_updates()) tx.collect_heap_writes();
   if (tx.nothing_to_log()) {  // nothing to make durable: no flush, no fence
     std::uint64_t stamp = tx.snapshot();

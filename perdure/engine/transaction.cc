@@ -12,6 +12,7 @@ void Tx::begin(bool read_only, bool tracked) {
   tracked_ = tracked;
   doomed_ = false;
   in_log_ = read_only ? nullptr : uncommitted_;
+  alone_ = world_->solitude != nullptr && place_.begin(*world_->solitude);
   snapshot_ = world_->clock->now();
   if (announcing_) announced_.store(snapshot_, std::memory_order_release);
 }
@@ -64,16 +65,18 @@ bool Tx::validate() const {
 void Tx::read(void* to, const void* from, std::size_t bytes) {
   auto* out = static_cast<char*>(to);
   Offset offset = offset_of(from);
+  const bool plain = alone_ && writes_.empty();
   while (bytes > 0) {
     const Offset at = round_down(offset, kWordBytes);
     const std::size_t skip = offset - at;
     const std::size_t here = std::min(bytes, kWordBytes - skip);
-    const Word word = load_at(at);
+    const Word word = plain ? load_word(home(at)) : load_at(at);
     std::memcpy(out, reinterpret_cast<const char*>(&word) + skip, here);
     out += here;
     offset += here;
     bytes -= here;
   }
+  if (plain && !still_alone()) conflict();
 }
 
 void Tx::write(void* to, const void* from, std::size_t bytes) {
@@ -146,6 +149,11 @@ void Tx::free(void* object) {
 }
 
 void Tx::outdate(Offset begin, std::uint64_t bytes) {
+  if (world_->solitude != nullptr) world_->solitude->end_unless(place_);
+  if (alone_) {  // nobody reads what was there before; who begins later finds it free
+    if (!still_alone()) conflict();
+    return;
+  }
   const std::uint64_t version = world_->clock->draw().stamp;
   std::vector<Read> outdated;  // what this gave a new version, and the old one
   for (Offset line = round_down(begin, kLineBytes); line < begin + bytes; line += kLineBytes) {
@@ -256,6 +264,8 @@ void Tx::end() noexcept {
   allocated_.clear();
   freed_.clear();
   active_ = false;
+  alone_ = false;
+  place_.end();
   if (announcing_) announced_.store(~std::uint64_t{0}, std::memory_order_release);
 }
 

@@ -10,6 +10,7 @@
 
 #include "perdure/base/offset_set.h"
 #include "perdure/engine/lock_table.h"
+#include "perdure/engine/solitude.h"
 #include "perdure/engine/uncommitted_log.h"
 #include "perdure/engine/write_set.h"
 #include "perdure/heap/heap.h"
@@ -28,6 +29,8 @@ struct TxWorld {
   /// Addresses from base on that are persistent. Where that is all of them (an ordinary pool) a store elsewhere is
   /// refused; in a persistent address space what lies outside is volatile: isolated, but not logged.
   std::uint64_t range_bytes = ~std::uint64_t{0};
+  /// Null: no transaction is ever alone.
+  Solitude* solitude = nullptr;
 };
 
 /// One thread's transaction, reused from one to the next.
@@ -116,6 +119,11 @@ class alignas(kLineBytes) Tx {
   /// move (always for updates; for readers only after untracked attempts kept meeting newer data).
   void begin(bool read_only, bool tracked);
   bool read_only() const { return read_only_; }
+  /// Whether it runs without isolation, because nobody else is there (engine/solitude.h).
+  bool alone() const { return alone_; }
+  /// Before a commit: whether it may go on. (Not if it ran alone and somebody has come.)
+  bool claim_commit() { return !alone_ || place_.claim(*world_->solitude); }
+  Solitude::Place& place() { return place_; }
   bool has_updates() const { return !writes_.empty() || !allocated_.empty() || !freed_.empty(); }
   /// Stores home what was written to volatile memory.
   void store_volatile() noexcept;
@@ -208,6 +216,14 @@ class alignas(kLineBytes) Tx {
   template <class Take>
   Word validated(Offset at, Take take);
   Word load_at(Offset at) {
+    if (!alone_) return load_among_others(at);
+    // Most words that are read have not been written.
+    const Word value = set_of(at).may_hold(at) ? owned_word(at) : load_word(home(at));
+    if (!still_alone()) [[unlikely]]
+      conflict();
+    return value;
+  }
+  Word load_among_others(Offset at) {
     return validated(at, [&](bool owned) { return owned ? owned_word(at) : load_word(home(at)); });
   }
   void lock(Offset at);
@@ -217,6 +233,14 @@ class alignas(kLineBytes) Tx {
     return inside(at, kWordBytes, super.heap_offset, world_->region->grown_bytes()) ||
            at >= world_->range_bytes || world_->region->in_part(at, kWordBytes) ||
            inside(at, kWordBytes, super.root_offset, super.head_offset);
+  }
+  void refuse_unless_storable(Offset at) const {
+    if (read_only_) [[unlikely]]
+      throw Exception(Code::kMisuse, "a store in a read_only() transaction; use atomically()");
+    if (!storable(at)) [[unlikely]]
+      throw Exception(
+          Code::kMisuse,
+          "a store to an address outside the pool; transactions store to persistent objects");
   }
   void end() noexcept;
   /// The heap's answer about an object, unless the question came from a state that another commit
@@ -231,7 +255,11 @@ class alignas(kLineBytes) Tx {
     }
   }
   /// Whether another commit may have changed what this transaction has read.
-  bool stale() const { return tracked_ ? !validate() : world_->clock->now() != snapshot_; }
+  bool stale() const {
+    if (alone_) return !still_alone();
+    return tracked_ ? !validate() : world_->clock->now() != snapshot_;
+  }
+  bool still_alone() const { return place_.still_alone(*world_->solitude); }
   void extend();
 
   const TxWorld* world_;
@@ -239,6 +267,7 @@ class alignas(kLineBytes) Tx {
   bool read_only_ = false;
   bool tracked_ = true;
   bool doomed_ = false;
+  bool alone_ = false;  // neither locks nor reads are kept
   std::uint64_t snapshot_ = 0;
   std::vector<Read> reads_;
   std::vector<Lock> locks_;
@@ -253,10 +282,17 @@ class alignas(kLineBytes) Tx {
   OffsetSet allocated_;
   OffsetSet freed_;
   Heap::Cache heap_cache_;
+  Solitude::Place place_;
 };
 
 template <class Take>
 inline Word Tx::validated(Offset at, Take take) {
+  if (alone_) {
+    const Word value = take(!writes_.empty());
+    if (!still_alone()) [[unlikely]]
+      conflict();
+    return value;
+  }
   LockTable::Orec& orec = world_->locks->of(at);
   for (;;) {
     // Acquire, then the word (acquire), then the orec again: an unchanged, unlocked orec brackets
@@ -283,6 +319,7 @@ inline Word Tx::validated(Offset at, Take take) {
 
 inline void Tx::lock(Offset at) {
   __builtin_prefetch(home(at), 1);  // the commit will store there
+  if (alone_) return refuse_unless_storable(at);
   LockTable::Orec& orec = world_->locks->of(at);
   for (;;) {
     std::uint64_t before = orec.load(std::memory_order_acquire);
@@ -290,12 +327,7 @@ inline void Tx::lock(Offset at) {
       if (before == me()) return;
       conflict();
     }
-    if (read_only_) [[unlikely]]
-      throw Exception(Code::kMisuse, "a store in a read_only() transaction; use atomically()");
-    if (!storable(at)) [[unlikely]]
-      throw Exception(
-          Code::kMisuse,
-          "a store to an address outside the pool; transactions store to persistent objects");
+    refuse_unless_storable(at);
     if (LockTable::version(before) > snapshot_) {
       extend();
       continue;

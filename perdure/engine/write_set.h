@@ -17,9 +17,11 @@ class WriteSet {
   std::size_t size() const { return writes_.size(); }
   std::vector<MaskedWrite>& writes() { return writes_; }
 
+  /// False: the word at `offset` is not among them. (True says nothing.)
+  bool may_hold(Offset offset) const { return (filter_ & filter_bit(offset)) != 0; }
   /// The buffered value of the word at `offset`, or null.
   MaskedWrite* find(Offset offset) {
-    if ((filter_ & filter_bit(offset)) == 0) return nullptr;
+    if (!may_hold(offset)) return nullptr;
     if (writes_.size() <= kLinear) {
       for (std::size_t i = writes_.size(); i-- > 0;) {
         if (writes_[i].offset == offset) return &writes_[i];
