@@ -60,10 +60,7 @@ struct PoolCore::ThreadEntries {
 };
 
 PoolCore::PoolCore(std::unique_ptr<Region> region, unsigned lock_bits)
-    : region_(std::move(region)),
-      locks_(lock_bits),
-      solitude_(region_->range_bytes() == ~std::uint64_t{0}),  // settle() asks ownership records
-      fork_generation_(watch_forks()) {
+    : region_(std::move(region)), locks_(lock_bits), fork_generation_(watch_forks()) {
   static std::atomic<std::uint64_t> next_id{1};
   id_ = next_id.fetch_add(1, std::memory_order_relaxed);
 }
@@ -86,9 +83,10 @@ Result<std::unique_ptr<PoolCore>> PoolCore::open(std::unique_ptr<Region> region,
             return self->engine_->grow(segments,
                                        heap_layout::segment_word(heap_layout::SegmentKind::kFree));
           }});
-  core->world_ = {core->region_->base(), core->region_.get(), &core->locks_,
-                  &core->clock_,         core->heap_.get(),   core->region_->range_bytes(),
-                  &core->solitude_};
+  core->world_ = {core->region_->base(), core->region_.get(), &core->locks_, &core->clock_,
+                  core->heap_.get(), core->region_->range_bytes(),
+                  // Not in an address space: settle() asks the ownership records.
+                  core->region_->range_bytes() == ~std::uint64_t{0} ? &core->solitude_ : nullptr};
   core->engine_ =
       factory({core->region_.get(), &core->clock_, core->heap_.get(), core->logs_.get()});
 
@@ -153,7 +151,7 @@ PoolCore::Context& PoolCore::attach() {
                                        std::to_string(slot) + "); create it with more log_slots");
   auto context = std::make_unique<Context>(world_, slot);
   engine_->attach(context->tx, slot);
-  solitude_.add(context->tx.place());
+  if (world_.solitude != nullptr) world_.solitude->add(context->tx.place());
   hub_->contexts.push_back(std::move(context));
   by_slot_[slot].store(hub_->contexts.back().get(), std::memory_order_relaxed);
   // Release: whoever counts this context finds it. Sequentially consistent: before the thread's first announcement.

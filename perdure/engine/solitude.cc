@@ -23,13 +23,13 @@ void barrier_everywhere() { (void)membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED); 
 
 }  // namespace
 
-Solitude::Solitude(bool enabled) : enabled_(enabled && can_have_barriers()) {}
+Solitude::Solitude() : possible_(can_have_barriers()) {}
 
 void Solitude::add(Place& place) {
   const std::lock_guard lock(mutex_);
   places_.push_back(&place);
-  if (!enabled_) place.look_at_ = ~std::uint64_t{0};
-  if (enabled_ && places_.size() == 1) owner_.store(&place, std::memory_order_release);
+  if (!possible_) place.look_at_ = ~std::uint64_t{0};
+  if (possible_ && places_.size() == 1) owner_.store(&place, std::memory_order_release);
 }
 
 void Solitude::end_unless(const Place& me) {

@@ -71,8 +71,7 @@ class Solitude {
     std::uint64_t patience_ = kPatience;
   };
 
-  /// `enabled`: false for a pool whose users rely on ownership records themselves.
-  explicit Solitude(bool enabled);
+  Solitude();
 
   /// Another thread has come. The first is alone at once.   Throws: std::bad_alloc.
   void add(Place& place);
@@ -89,7 +88,7 @@ class Solitude {
   /// What all but `place` have begun so far; ~0 when one of them is running.
   std::uint64_t others(const Place& place) const;
 
-  bool enabled_;
+  const bool possible_;
   std::mutex mutex_;
   std::vector<Place*> places_;
   alignas(kLineBytes) std::atomic<Place*> owner_{nullptr};

@@ -38,7 +38,7 @@ class SolitudeTest : public ::testing::Test {
     }
     return false;
   }
-  Solitude solitude{true};
+  Solitude solitude;
   Solitude::Place first;
   Solitude::Place second;
 };
@@ -102,16 +102,6 @@ TEST_F(SolitudeTest, AChangePastTheTransactionsEndsItForOthersOnly) {
   EXPECT_TRUE(begins_alone(first));
   solitude.end_unless(second);
   EXPECT_FALSE(begins_alone(first));
-}
-
-TEST(SolitudeOff, NobodyIsEverAlone) {
-  Solitude solitude(false);
-  Solitude::Place place;
-  solitude.add(place);
-  for (int i = 0; i < kLong; ++i) {
-    ASSERT_FALSE(place.begin(solitude));
-    place.end();
-  }
 }
 
 /// Two threads, now one, now both, move money between accounts; each sees the same sum in every attempt, alone or not.
