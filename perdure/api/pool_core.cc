@@ -83,8 +83,10 @@ Result<std::unique_ptr<PoolCore>> PoolCore::open(std::unique_ptr<Region> region,
             return self->engine_->grow(segments,
                                        heap_layout::segment_word(heap_layout::SegmentKind::kFree));
           }});
-  core->world_ = {core->region_->base(), core->region_.get(), &core->locks_,
-                  &core->clock_,         core->heap_.get(),   core->region_->range_bytes()};
+  core->world_ = {core->region_->base(), core->region_.get(), &core->locks_, &core->clock_,
+                  core->heap_.get(), core->region_->range_bytes(),
+                  // Not in an address space: settle() asks the ownership records.
+                  core->region_->range_bytes() == ~std::uint64_t{0} ? &core->solitude_ : nullptr};
   core->engine_ =
       factory({core->region_.get(), &core->clock_, core->heap_.get(), core->logs_.get()});
 
@@ -148,6 +150,8 @@ PoolCore::Context& PoolCore::attach() {
                                        ": more threads at the same time than the pool has logs (" +
                                        std::to_string(slot) + "); create it with more log_slots");
   auto context = std::make_unique<Context>(world_, slot);
+  engine_->attach(context->tx, slot);
+  if (world_.solitude != nullptr) world_.solitude->add(context->tx.place());
   hub_->contexts.push_back(std::move(context));
   by_slot_[slot].store(hub_->contexts.back().get(), std::memory_order_relaxed);
   // Release: whoever counts this context finds it. Sequentially consistent: before the thread's first announcement.
@@ -193,8 +197,9 @@ void PoolCore::begin(Context& context, bool read_only) {
 void PoolCore::commit(Context& context, Durability durability) {
   Tx& tx = context.tx;
   if (tx.doomed()) throw Conflict{};
+  if ((tx.has_updates() || tx.has_volatile_updates()) && !tx.claim_commit()) throw Conflict{};
   if (tx.has_updates()) tx.collect_heap_writes();
-  if (tx.writes().empty()) {  // nothing to make durable: no flush, no fence
+  if (tx.nothing_to_log()) {  // nothing to make durable: no flush, no fence
     std::uint64_t stamp = tx.snapshot();
     if (tx.has_volatile_updates()) {
       stamp = clock_.draw().stamp;

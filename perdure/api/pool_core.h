@@ -91,6 +91,7 @@ class PoolCore {
   std::unique_ptr<Region> region_;
   LockTable locks_;
   CommitClock clock_;
+  Solitude solitude_;
   TxWorld world_{};
   std::unique_ptr<Heap> heap_;
   std::unique_ptr<LogArea> logs_;

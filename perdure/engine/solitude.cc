@@ -1,0 +1,89 @@
+#include "perdure/engine/solitude.h"
+
+#include <linux/membarrier.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <thread>
+
+namespace perdure {
+namespace {
+
+/// Whatever other threads of the process have executed before is seen, and what they execute after sees what the caller
+/// stored before.
+bool membarrier(int command) { return ::syscall(SYS_membarrier, command, 0, 0) == 0; }
+
+bool can_have_barriers() {
+  static const bool can = membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
+  return can;
+}
+
+void barrier_everywhere() { (void)membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED); }
+
+}  // namespace
+
+Solitude::Solitude() : possible_(can_have_barriers()) {}
+
+void Solitude::add(Place& place) {
+  const std::lock_guard lock(mutex_);
+  places_.push_back(&place);
+  if (!possible_) place.look_at_ = ~std::uint64_t{0};
+  if (possible_ && places_.size() == 1) owner_.store(&place, std::memory_order_release);
+}
+
+void Solitude::end_unless(const Place& me) {
+  const Place* owner = owner_.load(std::memory_order_acquire);
+  if (owner == nullptr || owner == &me) return;
+  const std::lock_guard lock(mutex_);
+  if (owner_.load(std::memory_order_relaxed) != &me) end_owner();
+}
+
+void Solitude::end_owner() {
+  Place* const owner = owner_.load(std::memory_order_relaxed);
+  if (owner == nullptr) return;
+  owner_.store(nullptr, std::memory_order_relaxed);
+  barrier_everywhere();
+  // Acquire: what the owner committed is seen by who goes on.
+  while ((owner->state_.load(std::memory_order_acquire) & Place::kCommitting) != 0)
+    std::this_thread::yield();
+}
+
+bool Solitude::settle(Place& place) {
+  // Not with the lock: who has it may wait for this thread's commit, but it is in none.
+  const std::lock_guard lock(mutex_);
+  if (owner_.load(std::memory_order_relaxed) != nullptr) {
+    end_owner();
+    place.look_at_ = place.began_ + place.patience_ * Place::kOne;
+    return false;
+  }
+  if (place.began_ < place.look_at_) return false;
+  place.look_at_ = place.began_ + place.patience_ * Place::kOne;
+  const std::uint64_t now = others(place);
+  const bool nobody_came = now == place.seen_;
+  place.seen_ = now;
+  if (!nobody_came || now == ~std::uint64_t{0}) return false;
+  owner_.store(&place, std::memory_order_relaxed);
+  barrier_everywhere();
+  if (others(place) == now) {
+    // It has to be worth what ending it will cost.
+    place.patience_ = std::min(2 * place.patience_, kMostPatience);
+    return true;
+  }
+  owner_.store(nullptr, std::memory_order_relaxed);
+  return false;
+}
+
+std::uint64_t Solitude::others(const Place& place) const {
+  std::uint64_t begun = 0;
+  for (const Place* other : places_) {
+    if (other == &place) continue;
+    // Acquire: pairs with the release of end().
+    const std::uint64_t state = other->state_.load(std::memory_order_acquire);
+    if ((state & (Place::kRunning | Place::kCommitting)) != 0) return ~std::uint64_t{0};
+    begun += state;
+  }
+  return begun;
+}
+
+}  // namespace perdure

@@ -1,0 +1,97 @@
+// Solitude: while one thread has the pool to itself its transactions need no isolation, hence no ownership records, no
+// read set and no locked instruction before the commit's, most of what a small transaction costs beside its fence.
+//
+//   Alone, a Tx looks after every load whether it still is (Conflict if not), and claims its commit. The next thread that
+//   begins ends it:
+//     1. names nobody as the owner; a barrier on all CPUs of the process
+//                                   from here on the owner sees that it is not alone, before it uses what it loads
+//     2. waits while the owner commits    never for long: a commit runs no code of the user
+//     3. goes on, with ownership records, as everyone from then on
+//   Who finds over a while that nobody else has begun anything becomes the owner:
+//     1. is named; a barrier on all CPUs  who begins from here on sees it, and ends it again
+//     2. looks whether anybody is running; if so, nobody is named again
+//   (A former owner may be running still: it finds out by itself.)
+//
+// The barrier (membarrier) is what lets begin, load and commit do with plain instructions; where the system has none, there
+// is no owner, ever. Versions of ownership records stay behind while there is one; no harm: no snapshot spans that time.
+// Source: biased locks; the asymmetric barrier of user-level RCU.
+// Threads: any.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <vector>
+
+#include "perdure/base/words.h"
+
+namespace perdure {
+
+class Solitude {
+ public:
+  /// A thread's part. Only its own thread changes it.
+  class Place {
+   public:
+    /// Whether the thread is about to run alone. Every begin is followed by one end().
+    bool begin(Solitude& solitude) {
+      if (solitude.owner_.load(std::memory_order_acquire) == this) return true;
+      return begin_among_others(solitude);
+    }
+    void end() { state_.store(began_, std::memory_order_release); }
+    /// Whether nothing has been in doubt so far. Call after the loads that are in question.
+    bool still_alone(const Solitude& solitude) const {
+      std::atomic_signal_fence(std::memory_order_seq_cst);
+      return solitude.owner_.load(std::memory_order_relaxed) == this;
+    }
+    /// Before a commit of a thread that runs alone: if true, nobody else begins before end().
+    bool claim(const Solitude& solitude) {
+      state_.store(began_ | kCommitting, std::memory_order_relaxed);
+      return still_alone(solitude);
+    }
+
+   private:
+    friend Solitude;
+    bool begin_among_others(Solitude& solitude) {
+      began_ += kOne;
+      // Release: an owner-to-be that sees this thread at rest sees all that it did.
+      state_.store(began_ | kRunning, std::memory_order_release);
+      std::atomic_signal_fence(std::memory_order_seq_cst);  // and membarrier does the rest
+      if (solitude.owner_.load(std::memory_order_acquire) == nullptr && began_ < look_at_)
+        return false;
+      return solitude.settle(*this);
+    }
+    static constexpr std::uint64_t kRunning = 1;
+    static constexpr std::uint64_t kCommitting = 2;
+    static constexpr std::uint64_t kOne = 4;
+
+    std::atomic<std::uint64_t> state_{0};  // begun so often, and what it is doing
+    std::uint64_t began_ = 0;
+    std::uint64_t look_at_ = kPatience * kOne;  // when to look next whether others are there
+    std::uint64_t seen_ = 0;                    // of the others, by the last look
+    std::uint64_t patience_ = kPatience;
+  };
+
+  Solitude();
+
+  /// Another thread has come. The first is alone at once.   Throws: std::bad_alloc.
+  void add(Place& place);
+  /// Ends an owner's solitude, unless it is `me`: before something is changed past the transactions.
+  void end_unless(const Place& me);
+
+ private:
+  static constexpr std::uint64_t kPatience = 512;
+  static constexpr std::uint64_t kMostPatience = 1 << 16;
+
+  /// For a place that begins among others: ends an owner's solitude, or looks whether the place may become the owner.
+  bool settle(Place& place);
+  void end_owner();
+  /// What all but `place` have begun so far; ~0 when one of them is running.
+  std::uint64_t others(const Place& place) const;
+
+  const bool possible_;
+  std::mutex mutex_;
+  std::vector<Place*> places_;
+  alignas(kLineBytes) std::atomic<Place*> owner_{nullptr};
+};
+
+}  // namespace perdure

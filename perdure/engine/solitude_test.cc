@@ -1,0 +1,168 @@
+#include "perdure/engine/solitude.h"
+
+#include <linux/membarrier.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "tests/small_pool.h"
+
+namespace perdure {
+namespace {
+
+/// More begins than a place ever waits before it looks around.
+constexpr int kLong = 1 << 17;
+
+class SolitudeTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (::syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) != 0)
+      GTEST_SKIP() << "no membarrier here: nobody is ever alone";
+    solitude.add(first);
+    solitude.add(second);
+  }
+  bool begins_alone(Solitude::Place& place) {
+    const bool alone = place.begin(solitude);
+    place.end();
+    return alone;
+  }
+  bool becomes_alone(Solitude::Place& place) {
+    for (int i = 0; i < kLong; ++i) {
+      if (begins_alone(place)) return true;
+    }
+    return false;
+  }
+  Solitude solitude;
+  Solitude::Place first;
+  Solitude::Place second;
+};
+
+TEST_F(SolitudeTest, TheFirstIsAloneUntilAnotherBegins) {
+  EXPECT_TRUE(begins_alone(first));
+  EXPECT_TRUE(begins_alone(first));
+  EXPECT_FALSE(begins_alone(second));
+  EXPECT_FALSE(begins_alone(first));
+}
+
+TEST_F(SolitudeTest, WhoRunsAloneNoticesAnotherAndMayNotCommit) {
+  ASSERT_TRUE(first.begin(solitude));
+  EXPECT_TRUE(first.still_alone(solitude));
+  EXPECT_FALSE(second.begin(solitude));
+  EXPECT_FALSE(first.still_alone(solitude));
+  EXPECT_FALSE(first.claim(solitude));
+}
+
+TEST_F(SolitudeTest, WhoBeginsWaitsForACommitUnderWay) {
+  ASSERT_TRUE(first.begin(solitude));
+  ASSERT_TRUE(first.claim(solitude));
+  std::atomic<bool> began{false};
+  std::thread other([&] {
+    EXPECT_FALSE(second.begin(solitude));
+    began = true;
+  });
+  while (first.still_alone(solitude)) std::this_thread::yield();
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_FALSE(began);
+  first.end();
+  other.join();
+  EXPECT_TRUE(began);
+}
+
+TEST_F(SolitudeTest, WhoIsLeftBecomesAlone) {
+  EXPECT_FALSE(begins_alone(second));
+  EXPECT_TRUE(becomes_alone(second));
+  EXPECT_TRUE(becomes_alone(first));
+  EXPECT_FALSE(begins_alone(second));
+}
+
+TEST_F(SolitudeTest, NobodyBecomesAloneWhileAnotherRuns) {
+  EXPECT_FALSE(begins_alone(second));
+  EXPECT_FALSE(first.begin(solitude));
+  EXPECT_FALSE(becomes_alone(second));
+  first.end();
+  EXPECT_TRUE(becomes_alone(second));
+}
+
+TEST_F(SolitudeTest, NobodyBecomesAloneWhoseNeighbourKeepsBeginning) {
+  EXPECT_FALSE(begins_alone(second));
+  for (int i = 0; i < kLong; ++i) {
+    ASSERT_FALSE(begins_alone(first));
+    ASSERT_FALSE(begins_alone(second));
+  }
+}
+
+TEST_F(SolitudeTest, AChangePastTheTransactionsEndsItForOthersOnly) {
+  solitude.end_unless(first);
+  EXPECT_TRUE(begins_alone(first));
+  solitude.end_unless(second);
+  EXPECT_FALSE(begins_alone(first));
+}
+
+/// Two threads, now one, now both, move money between accounts; each sees the same sum in every attempt, alone or not.
+TEST_F(SolitudeTest, TransactionsStayIsolatedWhileItComesAndGoes) {
+  struct Accounts {
+    std::array<std::uint64_t, 8> balance;
+  };
+  static constexpr int kRounds = testing::kSanitized ? 12 : 60;
+  static constexpr int kBurst = 3000;
+  // A log each, and one for the thread that sets up.
+  constexpr Geometry kThreeLogs = {std::uint64_t{64} << 20, std::uint64_t{128} << 10,
+                                   std::uint64_t{64} << 10, 3, 4};
+  testing::Image image = testing::Image::formatted(kThreeLogs);
+  Pool pool = image.pool().value();
+  auto* accounts = pool.root<Accounts>("accounts");
+  pool.atomically([&](Tx& tx) { tx.store(accounts->balance[0], 1'000'000); });
+  std::atomic<std::uint64_t> alone{0};
+  std::atomic<std::uint64_t> among_others{0};
+  std::atomic<std::uint64_t> wrong{0};
+  const auto work = [&](unsigned thread) {
+    std::uint64_t random = thread + 1;
+    for (int round = 0; round < kRounds; ++round) {
+      for (int i = 0; i < kBurst; ++i) {
+        random = random * 6364136223846793005u + 1442695040888963407u;
+        auto& from = accounts->balance[random >> 61];
+        auto& to = accounts->balance[random >> 58 & 7];
+        const bool only_looks = (random >> 50 & 3) == 0;
+        const auto body = [&](Tx& tx) {
+          ++(tx.alone() ? alone : among_others);
+          std::uint64_t sum = 0;
+          for (const std::uint64_t& balance : accounts->balance) sum += tx.load(balance);
+          if (sum != 1'000'000) ++wrong;
+          if (only_looks) return;
+          const std::uint64_t amount = tx.load(from) / 2;
+          tx.store(from, tx.load(from) - amount);
+          tx.store(to, tx.load(to) + amount);
+        };
+        if (only_looks) {
+          pool.read_only(body);
+        } else {
+          pool.atomically(body);
+        }
+      }
+      // Long enough, now and then, for the other to be alone.
+      std::this_thread::sleep_for(std::chrono::milliseconds(round % 5 == 0 ? 30 : 1));
+    }
+  };
+  std::thread one(work, 0);
+  std::thread other(work, 1);
+  one.join();
+  other.join();
+  EXPECT_EQ(wrong, 0u);
+  EXPECT_GT(alone, 0u);
+  EXPECT_GT(among_others, 0u);
+  std::uint64_t sum = 0;
+  pool.read_only([&](Tx& tx) {
+    sum = 0;
+    for (const std::uint64_t& balance : accounts->balance) sum += tx.load(balance);
+  });
+  EXPECT_EQ(sum, 1'000'000u);
+}
+
+}  // namespace
+}  // namespace perdure
