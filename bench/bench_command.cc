@@ -25,7 +25,8 @@ std::string name_of(const Cell& cell) {
 const std::map<std::string, Cell>& cells() {
   static const std::map<std::string, Cell> all = [] {
     std::map<std::string, Cell> made;
-    for (const EngineKind engine : {EngineKind::kMnemosyne, EngineKind::kBlurred}) {
+    for (const EngineKind engine :
+         {EngineKind::kMnemosyne, EngineKind::kBlurred, EngineKind::kAdaptive, EngineKind::kBase}) {
       for (const Truncation truncation : {Truncation::kEachCommit, Truncation::kNextCommit,
                                           Truncation::kWhenFull, Truncation::kBackground})
         made[name_of({engine, truncation})] = {engine, truncation};
@@ -253,12 +254,15 @@ void add_bench_command(CLI::App& app) {
                                  {"eadr", DomainKind::kEadr},
                                  {"sync", DomainKind::kSync}},
                                 "adr (default), eadr, dram or sync");
-  tools::add_choice<EngineKind>(*bench, "--engine", options->engine,
-                                {{"mnemosyne", EngineKind::kMnemosyne},
-                                 {"blurred", EngineKind::kBlurred},
-                                 {"nonatomic", EngineKind::kNonatomic},
-                                 {"volatile", EngineKind::kVolatile}},
-                                "mnemosyne (default), blurred, nonatomic or volatile");
+  tools::add_choice<EngineKind>(
+      *bench, "--engine", options->engine,
+      {{"mnemosyne", EngineKind::kMnemosyne},
+       {"blurred", EngineKind::kBlurred},
+       {"adaptive", EngineKind::kAdaptive},
+       {"base", EngineKind::kBase},
+       {"nonatomic", EngineKind::kNonatomic},
+       {"volatile", EngineKind::kVolatile}},
+      "mnemosyne (default), blurred, adaptive, base, nonatomic or volatile");
   tools::add_choice<Truncation>(*bench, "--truncation", options->truncation,
                                 {{"auto", Truncation::kAuto},
                                  {"each-commit", Truncation::kEachCommit},

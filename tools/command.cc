@@ -35,9 +35,11 @@ void add_open_options(CLI::App& command, PoolOptions& options) {
       command, "--engine", options.engine,
       {{"mnemosyne", EngineKind::kMnemosyne},
        {"blurred", EngineKind::kBlurred},
+       {"adaptive", EngineKind::kAdaptive},
+       {"base", EngineKind::kBase},
        {"nonatomic", EngineKind::kNonatomic},
        {"volatile", EngineKind::kVolatile}},
-      "mnemosyne, blurred, or a yardstick without atomicity: nonatomic, volatile");
+      "mnemosyne, blurred, adaptive, or a yardstick: base; without atomicity: nonatomic, volatile");
   add_choice<Truncation>(
       command, "--truncation", options.truncation,
       {{"auto", Truncation::kAuto},

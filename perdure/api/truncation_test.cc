@@ -71,7 +71,8 @@ INSTANTIATE_TEST_SUITE_P(
     Modes, TruncationTest,
     ::testing::Combine(::testing::ValuesIn(kAll),
                        ::testing::Values(DomainKind::kDram, DomainKind::kAdr, DomainKind::kSync),
-                       ::testing::Values(EngineKind::kMnemosyne, EngineKind::kBlurred)),
+                       ::testing::Values(EngineKind::kMnemosyne, EngineKind::kBlurred,
+                                         EngineKind::kAdaptive)),
     [](const auto& of) {
       std::string name(engine_name(std::get<2>(of.param)));
       name += "_" + std::string(truncation_name(std::get<0>(of.param)));
@@ -220,7 +221,8 @@ class SwitchingTest : public ::testing::TestWithParam<std::tuple<DomainKind, Eng
 INSTANTIATE_TEST_SUITE_P(
     Domains, SwitchingTest,
     ::testing::Combine(::testing::Values(DomainKind::kDram, DomainKind::kAdr, DomainKind::kSync),
-                       ::testing::Values(EngineKind::kMnemosyne, EngineKind::kBlurred)),
+                       ::testing::Values(EngineKind::kMnemosyne, EngineKind::kBlurred,
+                                         EngineKind::kAdaptive)),
     [](const auto& of) {
       return std::string(engine_name(std::get<1>(of.param))) + "_" +
              std::string(domain_name(std::get<0>(of.param)));

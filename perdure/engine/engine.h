@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "perdure/domain/counted.h"
+#include "perdure/engine/mode_choice.h"
 #include "perdure/engine/transaction.h"
 #include "perdure/log/log_area.h"
 
@@ -18,6 +19,8 @@ namespace perdure {
 enum class EngineKind : std::uint8_t {
   kMnemosyne,  // word STM, tornbit redo log, home words forced one commit later (files: in bulk)
   kBlurred,    // the same with execution in log: uncommitted values stand in the log, too
+  kAdaptive,   // either, for each thread whichever it finds to be the quicker one (BPPM-A)
+  kBase,  // yardstick: what the papers improve on. Log, wait, commit word, wait; home words forced at each commit
   kNonatomic,  // yardstick: isolated, durable at the end, but a power cut may leave half of it
   kVolatile,   // yardstick: isolated only
 };
@@ -25,7 +28,7 @@ enum class EngineKind : std::uint8_t {
 /// When the home words of a commit become durable and its record leaves the log. Every choice is safe; they differ in
 /// who waits for what, and for how long.
 enum class Truncation : std::uint8_t {
-  kAuto,        // kNextCommit on memory, kWhenFull on files
+  kAuto,        // kNextCommit on memory, kWhenFull on files; of the yardstick kBase, kEachCommit
   kEachCommit,  // Mnemosyne's synchronous truncation: at the end of the commit itself; three fences
   kNextCommit,  // home words under the fence of the thread's next commit; logs emptied together when one is full
   kWhenFull,  // both when a log is full
@@ -59,15 +62,17 @@ constexpr std::string_view engine_name(EngineKind kind) {
   switch (kind) {
     case EngineKind::kMnemosyne: return "mnemosyne";
     case EngineKind::kBlurred: return "blurred";
+    case EngineKind::kAdaptive: return "adaptive";
+    case EngineKind::kBase: return "base";
     case EngineKind::kNonatomic: return "nonatomic";
     case EngineKind::kVolatile: return "volatile";
   }
   return "unknown";
 }
 
-/// Whether an engine keeps its promises after a power cut. (The others are yardsticks.)
+/// Whether an engine keeps its promises after a power cut.
 constexpr bool is_durable(EngineKind kind) {
-  return kind == EngineKind::kMnemosyne || kind == EngineKind::kBlurred;
+  return kind != EngineKind::kNonatomic && kind != EngineKind::kVolatile;
 }
 
 /// One opened pool's engine. The only virtual calls of the house outside tools: one per update
@@ -131,6 +136,8 @@ struct EngineParts {
   LogArea* logs;
   /// How long a relaxed commit may stay volatile; zero: as long as nobody asks.
   std::chrono::nanoseconds relaxed_delay{0};
+  /// Of the adaptive engine.
+  ChoiceRules choice_rules{};
 };
 
 }  // namespace perdure

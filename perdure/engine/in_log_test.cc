@@ -260,5 +260,29 @@ TEST(InLog, TheHeadSaysWhichEngineARingIsOf) {
   }
 }
 
+// ---- the adaptive engine ------------------------------------------------------------------------
+
+TEST(AdaptiveTest, ItRunsInEitherModeAndAKillLosesNothing) {
+  Image image = Image::formatted(kTiny);
+  Pool pool = image.pool(EngineKind::kAdaptive, 12).value();
+  auto* table = pool.root<Table>("table");
+  std::array<std::uint64_t, 2> ran{};  // buffered, in the log
+  Table expected{};
+  for (std::uint64_t i = 1; i <= 12'000; ++i) {
+    pool.atomically([&](Tx& tx) {
+      ++ran[tx.in_log()];
+      for (std::uint64_t word = 0; word < 3; ++word)
+        tx.store(table->word[(i * 7 + word * 31) % 512], i);
+    });
+    for (std::uint64_t word = 0; word < 3; ++word) expected.word[(i * 7 + word * 31) % 512] = i;
+    if (i % 500 > 2) continue;  // around the change from one mode to the other
+    Image killed = image;
+    Pool after = killed.pool(EngineKind::kAdaptive, 12).value();
+    ASSERT_EQ(after.find_root<Table>("table")->word, expected.word) << "after " << i;
+  }
+  EXPECT_GT(ran[0], 4000u);
+  EXPECT_GT(ran[1], 4000u);
+}
+
 }  // namespace
 }  // namespace perdure

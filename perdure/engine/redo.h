@@ -17,7 +17,8 @@
 // A second column, `kInLog`, is execution in log: Blurred Persistence (TOS 2016) §3.2. A transaction's values stand in its
 // XilLog from the store on, and step 1 has only the heap's to add; 4 closes them by a commit record; 5 reads them back. With
 // kEachCommit it is the paper's BP(XIL); with kWhenFull or kBackground, its volatile checkpoint with bulk persistence,
-// BPPM. (BP(VCBP) is the other column with the same truncation.) Deviations: (1) home words are forced at each commit with
+// BPPM. (BP(VCBP) is the other column with the same truncation. BPPM-A is kAdaptive: before each transaction of a thread one
+// of the two, mode_choice.h.) Deviations: (1) home words are forced at each commit with
 // kEachCommit, but records retired when the ring is full: an XilLog has no head on the media. (2) What an open transaction
 // needs committed at once, and a transaction that is too large for half its ring, or was rolled back in part, goes to the
 // TornbitLog beside it.
@@ -52,9 +53,10 @@ class Redo final : public Engine {
   static constexpr bool kInLog = kLayout == RingLayout::kInLog;
 
  public:
-  Redo(const EngineParts& parts, D domain)
+  Redo(const EngineParts& parts, D domain, EngineKind kind)
       : parts_(parts),
         domain_(std::move(domain)),
+        kind_(kind),
         shared_(!kInLog && parts.region->domain() == DomainKind::kSync),
         mode_(resolved(Truncation::kAuto)) {
     if (kInLog) {
@@ -78,10 +80,21 @@ class Redo final : public Engine {
 
   void commit(Tx& tx, std::size_t slot_index, Durability durability) override {
     refuse_if_poisoned();
-    if (kInLog && tx.in_log()) {
-      if (append_heap_writes(tx, slot_index)) return commit_in_log(tx, slot_index);
-      tx.go_buffered();
+    if constexpr (kInLog) {
+      const bool done = tx.in_log() && append_heap_writes(tx, slot_index);
+      if (done) {
+        commit_in_log(tx, slot_index);
+      } else {
+        if (tx.in_log()) tx.go_buffered();
+        commit_buffered(tx, slot_index, durability);
+      }
+      if (kind_ == EngineKind::kAdaptive) choose(tx, slot_index);
+    } else {
+      commit_buffered(tx, slot_index, durability);
     }
+  }
+
+  void commit_buffered(Tx& tx, std::size_t slot_index, Durability durability) {
     std::span<Word> record = encode(tx.writes());
     Spill spill(*this);
     spill.write_if_large(tx, log_slot(slot_index).log, record);
@@ -262,7 +275,11 @@ class Redo final : public Engine {
       record[0] = record::header(stamp, {record.data() + 1, record.size() - 1});
       const std::uint64_t start = slot.log.tail();
       const bool was_empty = slot.empty();
-      slot.log.append(domain_, record);
+      if (kind_ != EngineKind::kBase) {
+        slot.log.append(domain_, record);
+      } else if (!slot.log.append_in_two(domain_, record)) {
+        fail();
+      }
       if constexpr (PostingDomain<D>) {
         if (shared_) {
           // Orders: this record before the home stores below, whoever writes their pages, and before every record that
@@ -357,6 +374,9 @@ class Redo final : public Engine {
   /// Room for `records` more of the open transaction, which keeps its locks meanwhile: a truncation waits for no lock.
   /// False: the transaction has, or then would have, more than half the ring.
   bool make_room_in_log(std::size_t slot_index, std::uint64_t records);
+  /// How the thread's next transaction runs. Nothing else has to change: both logs are read by recovery, and the stamps of
+  /// their records say in which order.
+  void choose(Tx& tx, std::size_t slot_index);
 
   /// Room in the log for a record of `payload` words, and in memory for what a commit of `writes`
   /// words needs once it may not fail any more. Returns the turn to use it.
@@ -495,6 +515,7 @@ class Redo final : public Engine {
   Truncation mode() const { return mode_.load(std::memory_order_relaxed); }
   Truncation resolved(Truncation truncation) const {
     if (truncation != Truncation::kAuto) return truncation;
+    if (kind_ == EngineKind::kBase) return Truncation::kEachCommit;
     return parts_.region->domain() == DomainKind::kSync ? Truncation::kWhenFull
                                                         : Truncation::kNextCommit;
   }
@@ -513,6 +534,7 @@ class Redo final : public Engine {
 
   EngineParts parts_;
   [[no_unique_address]] D domain_;
+  const EngineKind kind_;
   std::vector<std::unique_ptr<Executing>> executing_;  // in the log: by slot
   const bool shared_;                                  // one log for all threads
   std::mutex turn_;                                    // to append to it
@@ -537,9 +559,11 @@ template <Domain D>
 std::unique_ptr<Engine> make_engine(EngineKind kind, const EngineParts& parts, D domain) {
   switch (kind) {
     case EngineKind::kMnemosyne:
-      return std::make_unique<Redo<D, RingLayout::kTornbit>>(parts, std::move(domain));
+    case EngineKind::kBase:
+      return std::make_unique<Redo<D, RingLayout::kTornbit>>(parts, std::move(domain), kind);
     case EngineKind::kBlurred:
-      return std::make_unique<Redo<D, RingLayout::kInLog>>(parts, std::move(domain));
+    case EngineKind::kAdaptive:
+      return std::make_unique<Redo<D, RingLayout::kInLog>>(parts, std::move(domain), kind);
     case EngineKind::kNonatomic:
       return std::make_unique<Unlogged<D, true>>(parts, std::move(domain));
     case EngineKind::kVolatile:

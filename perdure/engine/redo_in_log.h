@@ -11,8 +11,10 @@ class Redo<D, kLayout>::Executing final : public UncommittedLog {
  public:
   Executing(Redo& engine, std::size_t slot_index)
       : UncommittedLog(engine.parts_.logs->slot(slot_index)),
+        choice(engine.parts_.choice_rules),
         engine_(&engine),
         slot_index_(slot_index) {}
+  ModeChoice choice;  // of the adaptive engine
   bool append(Offset at, Word value, std::uint8_t bytes, xil::Place& place) override {
     if (!has_room()) return false;
     place = slot_->xil->append(engine_->domain_, at, value, bytes);
@@ -68,6 +70,17 @@ void Redo<D, kLayout>::commit_in_log(Tx& tx, std::size_t slot_index) {
     tx.make_visible(stamp);                                                     // 6
   }
   tx.finish();  // 7
+}
+
+template <Domain D, RingLayout kLayout>
+void Redo<D, kLayout>::choose(Tx& tx, std::size_t slot_index) {
+  Executing& executing = *executing_[slot_index];
+  const ModeChoice::Mode mode = executing.choice.next([&]() -> std::uint64_t {
+    if (parts_.choice_rules.now != nullptr) return parts_.choice_rules.now();
+    return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch() /
+                                      std::chrono::nanoseconds(1));
+  });
+  tx.execute_in(mode == ModeChoice::Mode::kInLog ? &executing : nullptr);
 }
 
 template <Domain D, RingLayout kLayout>

@@ -47,7 +47,8 @@ struct TransactionTest : ::testing::TestWithParam<EngineKind> {
 };
 
 INSTANTIATE_TEST_SUITE_P(Engines, TransactionTest,
-                         ::testing::Values(EngineKind::kMnemosyne, EngineKind::kBlurred),
+                         ::testing::Values(EngineKind::kMnemosyne, EngineKind::kBlurred,
+                                           EngineKind::kAdaptive, EngineKind::kBase),
                          [](const auto& of) { return std::string(engine_name(of.param)); });
 
 /// Two threads that take turns.

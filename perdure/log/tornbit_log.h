@@ -59,14 +59,20 @@ class TornbitLog {
   /// Cost:     ceil(64 * words / 63) written-through words, no fence.
   template <Domain D>
   void append(D& domain, std::span<const Word> payload) {
-    const std::uint64_t words = log_words(payload.size());
-    PERDURE_CHECK(words <= free_words(), "an append overruns its log");
-    Word* const packed = packed_.room(words);
-    pack(payload, packed, ring_.torn(tail_));
-    // What lies beyond the end of the ring belongs to the next lap.
-    for (std::uint64_t i = ring_.until_end(tail_); i < words; ++i) packed[i] ^= kTornBit;
-    ring_.write(domain, tail_, {packed, words}, Site::kLogRecord);
-    std::atomic_ref<std::uint64_t>(tail_).store(tail_ + words, std::memory_order_release);
+    const std::span<const Word> words = packed(payload);
+    ring_.write(domain, tail_, words, Site::kLogRecord);
+    advance(words.size());
+  }
+  /// The same as a log without torn bits would have to: the last word, without which nothing counts, after a wait for the
+  /// others. For comparison only.   False: the storage failed.
+  template <Domain D>
+  [[nodiscard]] bool append_in_two(D& domain, std::span<const Word> payload) {
+    const std::span<const Word> words = packed(payload);
+    ring_.write(domain, tail_, words.first(words.size() - 1), Site::kLogBody);
+    if (!domain.fence(Site::kLogBodyFence)) return false;
+    ring_.write(domain, tail_ + words.size() - 1, words.last(1), Site::kLogRecord);
+    advance(words.size());
+    return true;
   }
 
   /// Memory for an append of `words` log words, which then needs none.
@@ -199,6 +205,20 @@ class TornbitLog {
 
  private:
   static constexpr Word kTornBit = Word{1} << 63;
+
+  /// The log words of an append of `payload` at the tail.
+  std::span<const Word> packed(std::span<const Word> payload) {
+    const std::uint64_t words = log_words(payload.size());
+    PERDURE_CHECK(words <= free_words(), "an append overruns its log");
+    Word* const out = packed_.room(words);
+    pack(payload, out, ring_.torn(tail_));
+    // What lies beyond the end of the ring belongs to the next lap.
+    for (std::uint64_t i = ring_.until_end(tail_); i < words; ++i) out[i] ^= kTornBit;
+    return {out, words};
+  }
+  void advance(std::uint64_t words) {
+    std::atomic_ref<std::uint64_t>(tail_).store(tail_ + words, std::memory_order_release);
+  }
 
   /// Packs 64-bit words into words of 63 bits under the torn bit `torn`. The stream takes each word
   /// from its lowest bit up: a log word is what the last one left over, below, and the new word's

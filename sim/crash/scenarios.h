@@ -24,6 +24,10 @@ T& root_of(Pool& pool, std::string_view name) {
 
 /// The same scenario on the engine that executes in the log.
 Scenario blurred(Scenario scenario);
+/// The same on the one that changes over between transactions: every fifth is buffered.
+Scenario adaptive(Scenario scenario);
+/// The same on the yardstick that waits twice.
+Scenario base(Scenario scenario);
 
 std::vector<Subject>
 transaction_scenarios();                     // commit, abort, log laps, truncation, spilled records

@@ -235,6 +235,18 @@ Scenario blurred(Scenario s) {
   s.engine = EngineKind::kBlurred;
   return s;
 }
+Scenario adaptive(Scenario s) {
+  s.name = "adaptive-" + s.name;
+  s.claim += " (now in the log, now buffered)";
+  s.engine = EngineKind::kAdaptive;
+  return s;
+}
+Scenario base(Scenario s) {
+  s.name = "base-" + s.name;
+  s.claim += " (a commit word after a wait)";
+  s.engine = EngineKind::kBase;
+  return s;
+}
 
 std::vector<Subject> in_log_scenarios() {
   return {

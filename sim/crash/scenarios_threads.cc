@@ -143,7 +143,8 @@ std::vector<Subject> thread_scenarios() {
           subject_of(blurred(foreign_checkpoint())),
           subject_of(blurred(idle_log())),
           subject_of(blurred(consumed())),
-          subject_of(blurred(turns_each_commit()))};
+          subject_of(blurred(turns_each_commit())),
+          subject_of(adaptive(turns()))};
 }
 
 }  // namespace perdure::crash

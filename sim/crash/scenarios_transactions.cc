@@ -241,6 +241,12 @@ std::vector<Subject> transaction_scenarios() {
                                         Truncation::kWhenFull))),
       subject_of(blurred(spilled())),
       subject_of(blurred(spilled_object())),
+      subject_of(adaptive(aborts())),
+      subject_of(adaptive(laps())),
+      subject_of(adaptive(laps_truncated("when-full", "logs are emptied only when full, in bulk",
+                                         Truncation::kWhenFull))),
+      subject_of(base(aborts())),
+      subject_of(base(laps())),
   };
 }
 
