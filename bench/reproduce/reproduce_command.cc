@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdio>
 
+#include "bench/reproduce/paper_blurred.h"
 #include "bench/reproduce/paper_mnemosyne.h"
 #include "bench/reproduce/reincarnation.h"
 #include "bench/reproduce/settings.h"
@@ -23,20 +24,50 @@ std::vector<Section> one_section(const Settings& settings) {
   return {kMeasure(settings)};
 }
 
-const std::vector<Experiment>& experiments() {
-  static const std::vector<Experiment> all = {
-      {{"table4"}, one_section<measure_store>},
-      {{"openldap"}, one_section<measure_ldap>},
-      {{"figure4", "figure5"}, measure_hash_table},
-      {{"table5"}, one_section<measure_trees>},
-      {{"table6"}, one_section<measure_log_throughput>},
-      {{"figure6"}, one_section<measure_truncation>},
-      {{"boot"}, one_section<measure_boot>},
-      {{"remap"}, one_section<measure_remap>},
-      {{"reincarnation"}, one_section<measure_reincarnation>},
-      {{"figure7"}, one_section<measure_latencies>},
+struct Paper {
+  std::string_view name;
+  std::string_view title;
+  bool has_peers;
+  std::vector<Experiment> experiments;
+};
+
+const std::vector<Paper>& papers() {
+  static const std::vector<Paper> all = {
+      {paper::kName,
+       paper::kTitle,
+       true,
+       {
+           {{"table4"}, one_section<measure_store>},
+           {{"openldap"}, one_section<measure_ldap>},
+           {{"figure4", "figure5"}, measure_hash_table},
+           {{"table5"}, one_section<measure_trees>},
+           {{"table6"}, one_section<measure_log_throughput>},
+           {{"figure6"}, one_section<measure_truncation>},
+           {{"boot"}, one_section<measure_boot>},
+           {{"remap"}, one_section<measure_remap>},
+           {{"reincarnation"}, one_section<measure_reincarnation>},
+           {{"figure7"}, one_section<measure_latencies>},
+       }},
+      {paper_blurred::kName,
+       paper_blurred::kTitle,
+       false,
+       {
+           {{"figure9"}, one_section<measure_one_thread>},
+           {{"figure10"}, measure_threads},
+           {{"figure11"}, one_section<measure_value_sizes>},
+           {{"figure12"}, one_section<measure_transaction_sizes>},
+           {{"figure13"}, one_section<measure_log_sizes>},
+           {{"figure14"}, one_section<measure_recovery>},
+           {{"figure15"}, one_section<measure_idle_times>},
+           {{"figure16"}, one_section<measure_memory_latencies>},
+           {{"figure17", "table2"}, measure_adaptive},
+       }},
   };
   return all;
+}
+const Paper& paper_called(const std::string& name) {
+  return *std::find_if(papers().begin(), papers().end(),
+                       [&](const Paper& paper) { return paper.name == name; });
 }
 
 struct Options {
@@ -66,7 +97,7 @@ Settings settings_of(const Options& options) {
   return settings;
 }
 
-Evaluation begin_evaluation(const Settings& settings) {
+Evaluation begin_evaluation(const Paper& paper, const Settings& settings) {
   Evaluation evaluation;
   evaluation.environment = look_around();
   evaluation.environment.domain = domain_name(DomainKind::kAdr);
@@ -74,11 +105,14 @@ Evaluation begin_evaluation(const Settings& settings) {
   evaluation.environment.dir = settings.dir;
   evaluation.environment.seed = settings.seed;
   evaluation.environment.rules = settings.rules;
-  if (peers().berkeley_db != nullptr) evaluation.environment.peers.emplace_back("Berkeley DB");
-  if (peers().tokyo_cabinet != nullptr) evaluation.environment.peers.emplace_back("Tokyo Cabinet");
-  if (peers().serialize != nullptr)
-    evaluation.environment.peers.emplace_back("Boost.Serialization");
-  evaluation.paper = paper::kTitle;
+  if (paper.has_peers) {
+    if (peers().berkeley_db != nullptr) evaluation.environment.peers.emplace_back("Berkeley DB");
+    if (peers().tokyo_cabinet != nullptr)
+      evaluation.environment.peers.emplace_back("Tokyo Cabinet");
+    if (peers().serialize != nullptr)
+      evaluation.environment.peers.emplace_back("Boost.Serialization");
+  }
+  evaluation.paper = paper.title;
   evaluation.setting = settings.name;
   evaluation.latency_ns = settings.memory.latency_ns;
   evaluation.gb_per_s = settings.memory.gb_per_s;
@@ -86,15 +120,35 @@ Evaluation begin_evaluation(const Settings& settings) {
   return evaluation;
 }
 
+/// Errors: CLI::ValidationError for a section that the paper does not have.
+void refuse_foreign(const Paper& paper, const std::vector<std::string>& only) {
+  std::string all;
+  for (const Experiment& experiment : paper.experiments) {
+    for (const std::string& id : experiment.ids) all += (all.empty() ? "" : ", ") + id;
+  }
+  for (const std::string& id : only) {
+    const bool known = std::any_of(
+        paper.experiments.begin(), paper.experiments.end(), [&](const Experiment& experiment) {
+          return std::find(experiment.ids.begin(), experiment.ids.end(), id) !=
+                 experiment.ids.end();
+        });
+    if (!known)
+      throw CLI::ValidationError("--only",
+                                 std::string(paper.name) + " has no '" + id + "', but " + all);
+  }
+}
+
 void run(const Options& options) {
   const auto start = std::chrono::steady_clock::now();
+  const Paper& paper = paper_called(options.paper);
+  refuse_foreign(paper, options.only);
   // Before minutes are spent: can the reports be written?
   for (const std::string& file : {options.json_file, options.html_file}) {
     if (!file.empty()) write_report(file, "");
   }
   const Settings settings = settings_of(options);
-  Evaluation evaluation = begin_evaluation(settings);
-  for (const Experiment& experiment : experiments()) {
+  Evaluation evaluation = begin_evaluation(paper, settings);
+  for (const Experiment& experiment : paper.experiments) {
     if (std::none_of(experiment.ids.begin(), experiment.ids.end(),
                      [&](const std::string& id) { return wanted(options, id); }))
       continue;
@@ -131,15 +185,12 @@ void add_reproduce_command(CLI::App& app) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand(
       "reproduce", "Run a paper's evaluation on this machine, its values beside ours");
-  command->add_option("paper", options->paper, "mnemosyne")
+  std::vector<std::string> names;
+  for (const Paper& paper : papers()) names.emplace_back(paper.name);
+  command->add_option("paper", options->paper, "mnemosyne or blurred")
       ->required()
-      ->check(CLI::IsMember({std::string(paper::kName)}));
-  std::vector<std::string> ids;
-  for (const Experiment& experiment : experiments())
-    ids.insert(ids.end(), experiment.ids.begin(), experiment.ids.end());
-  command->add_option("--only", options->only, "only these, as in figure4,table5")
-      ->delimiter(',')
-      ->check(CLI::IsMember(ids));
+      ->check(CLI::IsMember(names));
+  command->add_option("--only", options->only, "only these, as in figure4,table5")->delimiter(',');
   CLI::Option* quick = command->add_flag("--quick", options->quick,
                                          "tiny sizes, two short runs: a look, not a measurement");
   command->add_flag("--full", options->full, "the paper's sizes and more runs: takes long")

@@ -43,6 +43,14 @@ Settings quick_settings() {
   settings.frame_mib = {1, 4};
   settings.regions = {1, 4};
   settings.ldap_entries = 100;
+  settings.blurred = {.threads = {1, 2},
+                      .value_bytes = {8, 4096},
+                      .operations = {1, 8},
+                      .log_kib = {104, 1024},
+                      .idle_percent = {50, 0},
+                      .latencies_ns = {35, 2000},
+                      .live = 64,
+                      .warm_up = 500};
   return settings;
 }
 
@@ -56,6 +64,7 @@ Settings full_settings() {
   settings.heap_objects = 1'000'000;
   settings.frame_mib = {64, 256, 1024};
   settings.ldap_entries = 100'000;
+  settings.blurred.live = 50'000;
   return settings;
 }
 

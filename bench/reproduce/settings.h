@@ -11,6 +11,18 @@
 
 namespace perdure::bench::reproduce {
 
+/// Of the evaluation of Blurred Persistence.
+struct BlurredSettings {
+  std::vector<unsigned> threads = {1, 2, 4, 8};                            // Figure 10
+  std::vector<std::uint64_t> value_bytes = {8, 64, 256, 1024, 4096};       // Figure 11
+  std::vector<std::uint64_t> operations = {1, 2, 4, 8, 16, 32};            // Figure 12
+  std::vector<std::uint64_t> log_kib = {104, 256, 512, 1024, 2048, 4096};  // Figures 13 and 14
+  std::vector<unsigned> idle_percent = {90, 70, 50, 30, 10, 0};            // Figure 15
+  std::vector<double> latencies_ns = {35, 95, 150, 1000, 2000};  // Figures 16, 17, Table II
+  std::uint64_t live = 2'000;                                    // entries of each thread
+  std::uint64_t warm_up = 10'000;                                // transactions, Table II
+};
+
 struct Settings {
   std::string name;  // quick, default or full
   std::string dir;
@@ -30,6 +42,7 @@ struct Settings {
   std::vector<std::uint64_t> frame_mib;     // of memory to reconstruct regions of, §6.3.2
   std::vector<std::uint64_t> regions;       // of an address space, §6.3.2
   std::uint64_t ldap_entries = 0;           // added to a directory, Table 4
+  BlurredSettings blurred;
 };
 
 Settings default_settings();
@@ -62,5 +75,24 @@ Section measure_reincarnation(const Settings& settings);
 Section measure_boot(const Settings& settings);
 /// §6.3.2: mapping the regions of a program when it starts.
 Section measure_remap(const Settings& settings);
+
+// Those of Blurred Persistence.
+
+/// Figure 9: one thread.
+Section measure_one_thread(const Settings& settings);
+/// Figure 10: threads and aborts.
+std::vector<Section> measure_threads(const Settings& settings);
+/// Figures 11 and 12: the size of values and of transactions.
+Section measure_value_sizes(const Settings& settings);
+Section measure_transaction_sizes(const Settings& settings);
+/// Figures 13 and 14: the size of logs.
+Section measure_log_sizes(const Settings& settings);
+Section measure_recovery(const Settings& settings);
+/// Figure 15: idle time.
+Section measure_idle_times(const Settings& settings);
+/// Figure 16: slower memory.
+Section measure_memory_latencies(const Settings& settings);
+/// Figure 17 and Table II: the adaptive choice.
+std::vector<Section> measure_adaptive(const Settings& settings);
 
 }  // namespace perdure::bench::reproduce
