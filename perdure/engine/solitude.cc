@@ -42,11 +42,12 @@ void Solitude::end_unless(const Place& me) {
 void Solitude::end_owner() {
   Place* const owner = owner_.load(std::memory_order_relaxed);
   if (owner == nullptr) return;
-  owner_.store(nullptr, std::memory_order_relaxed);
+  owner_.store(&ending_, std::memory_order_relaxed);
   barrier_everywhere();
-  // Acquire: what the owner committed is seen by who goes on.
   while ((owner->state_.load(std::memory_order_acquire) & Place::kCommitting) != 0)
     std::this_thread::yield();
+  // Release, and the acquire above: who sees nobody named sees all that the owner committed.
+  owner_.store(nullptr, std::memory_order_release);
 }
 
 bool Solitude::settle(Place& place) {

@@ -3,10 +3,11 @@
 //
 //   Alone, a Tx looks after every load whether it still is (Conflict if not), and claims its commit. The next thread that
 //   begins ends it:
-//     1. names nobody as the owner; a barrier on all CPUs of the process
-//                                   from here on the owner sees that it is not alone, before it uses what it loads
+//     1. marks it as ending; a barrier on all CPUs of the process
+//                                   from here on the owner sees that it is not alone, before it uses what it loads, and
+//                                   whoever else begins waits for 3
 //     2. waits while the owner commits    never for long: a commit runs no code of the user
-//     3. goes on, with ownership records, as everyone from then on
+//     3. names nobody as the owner, and goes on with ownership records, as everyone from then on
 //   Who finds over a while that nobody else has begun anything becomes the owner:
 //     1. is named; a barrier on all CPUs  who begins from here on sees it, and ends it again
 //     2. looks whether anybody is running; if so, nobody is named again
@@ -91,6 +92,7 @@ class Solitude {
   const bool possible_;
   std::mutex mutex_;
   std::vector<Place*> places_;
+  Place ending_;  // stands for an owner whose solitude is being ended
   alignas(kLineBytes) std::atomic<Place*> owner_{nullptr};
 };
 

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <chrono>
 #include <thread>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -74,6 +75,27 @@ TEST_F(SolitudeTest, WhoBeginsWaitsForACommitUnderWay) {
   EXPECT_TRUE(began);
 }
 
+TEST_F(SolitudeTest, SoDoesWhoBeginsWhileAnotherWaitsForIt) {
+  Solitude::Place third;
+  solitude.add(third);
+  ASSERT_TRUE(first.begin(solitude));
+  ASSERT_TRUE(first.claim(solitude));
+  std::atomic<int> began{0};
+  const auto begin = [&](Solitude::Place& place) {
+    EXPECT_FALSE(place.begin(solitude));
+    ++began;
+  };
+  std::thread one([&] { begin(second); });
+  while (first.still_alone(solitude)) std::this_thread::yield();
+  std::thread other([&] { begin(third); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_EQ(began, 0);
+  first.end();
+  one.join();
+  other.join();
+  EXPECT_EQ(began, 2);
+}
+
 TEST_F(SolitudeTest, WhoIsLeftBecomesAlone) {
   EXPECT_FALSE(begins_alone(second));
   EXPECT_TRUE(becomes_alone(second));
@@ -104,7 +126,7 @@ TEST_F(SolitudeTest, AChangePastTheTransactionsEndsItForOthersOnly) {
   EXPECT_FALSE(begins_alone(first));
 }
 
-/// Two threads, now one, now both, move money between accounts; each sees the same sum in every attempt, alone or not.
+/// Four threads, now one, now all, move money between accounts; each sees the same sum in every attempt, alone or not.
 TEST_F(SolitudeTest, TransactionsStayIsolatedWhileItComesAndGoes) {
   struct Accounts {
     std::array<std::uint64_t, 8> balance;
@@ -112,9 +134,9 @@ TEST_F(SolitudeTest, TransactionsStayIsolatedWhileItComesAndGoes) {
   static constexpr int kRounds = testing::kSanitized ? 12 : 60;
   static constexpr int kBurst = 3000;
   // A log each, and one for the thread that sets up.
-  constexpr Geometry kThreeLogs = {std::uint64_t{64} << 20, std::uint64_t{128} << 10,
-                                   std::uint64_t{64} << 10, 3, 4};
-  testing::Image image = testing::Image::formatted(kThreeLogs);
+  constexpr Geometry kFiveLogs = {std::uint64_t{64} << 20, std::uint64_t{128} << 10,
+                                  std::uint64_t{64} << 10, 5, 4};
+  testing::Image image = testing::Image::formatted(kFiveLogs);
   Pool pool = image.pool().value();
   auto* accounts = pool.root<Accounts>("accounts");
   pool.atomically([&](Tx& tx) { tx.store(accounts->balance[0], 1'000'000); });
@@ -145,14 +167,13 @@ TEST_F(SolitudeTest, TransactionsStayIsolatedWhileItComesAndGoes) {
           pool.atomically(body);
         }
       }
-      // Long enough, now and then, for the other to be alone.
-      std::this_thread::sleep_for(std::chrono::milliseconds(round % 5 == 0 ? 30 : 1));
+      // Long enough, now and then, for another to be alone.
+      std::this_thread::sleep_for(std::chrono::milliseconds((round + thread) % 4 == 0 ? 1 : 8));
     }
   };
-  std::thread one(work, 0);
-  std::thread other(work, 1);
-  one.join();
-  other.join();
+  std::vector<std::thread> threads;
+  for (unsigned thread = 0; thread < 4; ++thread) threads.emplace_back(work, thread);
+  for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(wrong, 0u);
   EXPECT_GT(alone, 0u);
   EXPECT_GT(among_others, 0u);

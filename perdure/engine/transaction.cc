@@ -149,12 +149,13 @@ void Tx::free(void* object) {
 }
 
 void Tx::outdate(Offset begin, std::uint64_t bytes) {
-  if (world_->solitude != nullptr) world_->solitude->end_unless(place_);
+  // Drawn in any case: what a pool's file holds does not depend on who else was there.
+  const std::uint64_t version = world_->clock->draw().stamp;
   if (alone_) {  // nobody reads what was there before; who begins later finds it free
     if (!still_alone()) conflict();
     return;
   }
-  const std::uint64_t version = world_->clock->draw().stamp;
+  if (world_->solitude != nullptr) world_->solitude->end_unless(place_);
   std::vector<Read> outdated;  // what this gave a new version, and the old one
   for (Offset line = round_down(begin, kLineBytes); line < begin + bytes; line += kLineBytes) {
     LockTable::Orec& orec = world_->locks->of(line);
