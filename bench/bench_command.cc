@@ -13,12 +13,41 @@
 namespace perdure::bench {
 namespace {
 
+/// An engine with one way to empty its logs, as in "blurred/when-full".
+struct Cell {
+  EngineKind engine = EngineKind::kMnemosyne;
+  Truncation truncation = Truncation::kAuto;
+};
+std::string name_of(const Cell& cell) {
+  return std::string(engine_name(cell.engine)) + "/" +
+         std::string(truncation_name(cell.truncation));
+}
+const std::map<std::string, Cell>& cells() {
+  static const std::map<std::string, Cell> all = [] {
+    std::map<std::string, Cell> made;
+    for (const EngineKind engine : {EngineKind::kMnemosyne, EngineKind::kBlurred}) {
+      for (const Truncation truncation : {Truncation::kEachCommit, Truncation::kNextCommit,
+                                          Truncation::kWhenFull, Truncation::kBackground})
+        made[name_of({engine, truncation})] = {engine, truncation};
+    }
+    return made;
+  }();
+  return all;
+}
+std::vector<std::string> cell_names() {
+  std::vector<std::string> names;
+  for (const auto& [name, cell] : cells()) names.push_back(name);
+  return names;
+}
+
 struct Options {
   std::string dir;  // empty: chosen by the domain
   DomainKind domain = DomainKind::kAdr;
   EngineKind engine = EngineKind::kMnemosyne;
-  std::vector<unsigned> threads;  // empty: chosen by the domain
-  std::vector<std::string> rows;  // empty: all
+  Truncation truncation = Truncation::kAuto;
+  std::vector<std::string> beside;  // names of cells
+  std::vector<unsigned> threads;    // empty: chosen by the domain
+  std::vector<std::string> rows;    // empty: all
   RaceRules rules;
   std::uint64_t seed = 1;
   bool quick = false;
@@ -31,6 +60,7 @@ SystemOptions system_options(const Options& options, unsigned threads) {
   system.dir = options.dir;
   system.domain = options.domain;
   system.engine = options.engine;
+  system.truncation = options.truncation;
   system.threads = threads;
   system.seed = options.seed;
   if (options.quick || options.domain == DomainKind::kSync) {
@@ -49,14 +79,22 @@ struct Field {
   Field(const Options& options, unsigned threads, Environment& environment) {
     const SystemOptions setup = system_options(options, threads);
     perdure = make_perdure(setup);
+    const auto add = [&](const std::string& name, std::unique_ptr<System> system) {
+      if (system == nullptr) return;
+      others.push_back(std::move(system));
+      if (std::find(environment.peers.begin(), environment.peers.end(), name) ==
+          environment.peers.end())
+        environment.peers.push_back(name);
+    };
+    for (const std::string& name : options.beside) {
+      SystemOptions other = setup;
+      other.engine = cells().at(name).engine;
+      other.truncation = cells().at(name).truncation;
+      add(name, make_perdure(other));
+    }
     if (options.without_peers) return;
     for (const Peer& peer : peers()) {
-      auto system = peer.make(setup);
-      if (system == nullptr) continue;
-      others.push_back(std::move(system));
-      if (std::find(environment.peers.begin(), environment.peers.end(), peer.name) ==
-          environment.peers.end())
-        environment.peers.push_back(peer.name);
+      add(peer.name, peer.make(setup));
     }
   }
   std::unique_ptr<System> perdure;
@@ -175,7 +213,9 @@ void run(Options options) {
   Report report;
   report.environment = look_around();
   report.environment.domain = domain_name(options.domain);
-  report.environment.engine = engine_name(options.engine);
+  report.environment.engine = options.truncation == Truncation::kAuto
+                                  ? std::string(engine_name(options.engine))
+                                  : name_of({options.engine, options.truncation});
   report.environment.dir = options.dir;
   report.environment.seed = options.seed;
   report.environment.rules = options.rules;
@@ -215,9 +255,22 @@ void add_bench_command(CLI::App& app) {
                                 "adr (default), eadr, dram or sync");
   tools::add_choice<EngineKind>(*bench, "--engine", options->engine,
                                 {{"mnemosyne", EngineKind::kMnemosyne},
+                                 {"blurred", EngineKind::kBlurred},
                                  {"nonatomic", EngineKind::kNonatomic},
                                  {"volatile", EngineKind::kVolatile}},
-                                "mnemosyne (default), nonatomic or volatile");
+                                "mnemosyne (default), blurred, nonatomic or volatile");
+  tools::add_choice<Truncation>(*bench, "--truncation", options->truncation,
+                                {{"auto", Truncation::kAuto},
+                                 {"each-commit", Truncation::kEachCommit},
+                                 {"next-commit", Truncation::kNextCommit},
+                                 {"when-full", Truncation::kWhenFull},
+                                 {"background", Truncation::kBackground}},
+                                "as for a pool; default auto");
+  bench
+      ->add_option("--beside", options->beside,
+                   "the same rows on other engines, by turns, as in blurred/when-full")
+      ->delimiter(',')
+      ->check(CLI::IsMember(cell_names()));
   bench
       ->add_option("--dir", options->dir,
                    "where the pools go (default /dev/shm; for sync the current directory)")

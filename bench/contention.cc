@@ -24,6 +24,7 @@ PoolOptions pool_options(const SystemOptions& options) {
   PoolOptions pool;
   pool.domain = options.domain;
   pool.engine = options.engine;
+  pool.truncation = options.truncation;
   pool.log_slots = options.threads + 1;
   return pool;
 }

@@ -11,6 +11,7 @@ PoolOptions pool_options(const SystemOptions& options) {
   PoolOptions pool;
   pool.domain = options.domain;
   pool.engine = options.engine;
+  pool.truncation = options.truncation;
   pool.count = options.count;
   pool.log_slots = options.threads + 1;  // and the thread that sets everything up
   pool.root_entries = 4 * options.threads;

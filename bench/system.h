@@ -63,6 +63,7 @@ struct SystemOptions {
   std::string dir;
   DomainKind domain = DomainKind::kAdr;
   EngineKind engine = EngineKind::kMnemosyne;
+  Truncation truncation = Truncation::kAuto;
   Durability durability = Durability::kStrict;
   unsigned threads = 1;
   std::uint64_t seed = 1;

@@ -31,11 +31,13 @@ void add_open_options(CLI::App& command, PoolOptions& options) {
                           {"sync", DomainKind::kSync},
                           {"dram", DomainKind::kDram}},
                          "Where durability begins: auto, adr, eadr, sync or dram");
-  add_choice<EngineKind>(command, "--engine", options.engine,
-                         {{"mnemosyne", EngineKind::kMnemosyne},
-                          {"nonatomic", EngineKind::kNonatomic},
-                          {"volatile", EngineKind::kVolatile}},
-                         "mnemosyne, or a yardstick without atomicity: nonatomic, volatile");
+  add_choice<EngineKind>(
+      command, "--engine", options.engine,
+      {{"mnemosyne", EngineKind::kMnemosyne},
+       {"blurred", EngineKind::kBlurred},
+       {"nonatomic", EngineKind::kNonatomic},
+       {"volatile", EngineKind::kVolatile}},
+      "mnemosyne, blurred, or a yardstick without atomicity: nonatomic, volatile");
   add_choice<Truncation>(
       command, "--truncation", options.truncation,
       {{"auto", Truncation::kAuto},

@@ -34,7 +34,7 @@ Result<void> check_options(const std::string& path, const PoolOptions& options) 
   if (engine_name(options.engine) == "unknown" || domain_name(options.domain) == "unknown" ||
       truncation_name(options.truncation) == "unknown")
     return Error{Code::kInvalid, path + ": no such engine, domain or truncation"};
-  if (options.truncation != Truncation::kAuto && options.engine != EngineKind::kMnemosyne)
+  if (options.truncation != Truncation::kAuto && !is_durable(options.engine))
     return Error{Code::kInvalid,
                  path + ": a yardstick engine keeps no logs; leave truncation at auto"};
   if (options.lock_bits < 1 || options.lock_bits > 30)
@@ -115,7 +115,7 @@ Result<Pool> Pool::open_region(std::unique_ptr<Region> region, const PoolOptions
 }
 
 std::string_view Pool::guarantee() const {
-  if (engine_ != EngineKind::kMnemosyne) return "nothing (this engine is a yardstick)";
+  if (!is_durable(engine_)) return "nothing (this engine is a yardstick)";
   const bool memory = domain() == DomainKind::kAdr || domain() == DomainKind::kEadr;
   if (memory && !core_->region().is_persistent_memory())
     return "process death only (the file is not on persistent memory)";

@@ -148,6 +148,7 @@ PoolCore::Context& PoolCore::attach() {
                                        ": more threads at the same time than the pool has logs (" +
                                        std::to_string(slot) + "); create it with more log_slots");
   auto context = std::make_unique<Context>(world_, slot);
+  engine_->attach(context->tx, slot);
   hub_->contexts.push_back(std::move(context));
   by_slot_[slot].store(hub_->contexts.back().get(), std::memory_order_relaxed);
   // Release: whoever counts this context finds it. Sequentially consistent: before the thread's first announcement.
@@ -194,7 +195,7 @@ void PoolCore::commit(Context& context, Durability durability) {
   Tx& tx = context.tx;
   if (tx.doomed()) throw Conflict{};
   if (tx.has_updates()) tx.collect_heap_writes();
-  if (tx.writes().empty()) {  // nothing to make durable: no flush, no fence
+  if (tx.nothing_to_log()) {  // nothing to make durable: no flush, no fence
     std::uint64_t stamp = tx.snapshot();
     if (tx.has_volatile_updates()) {
       stamp = clock_.draw().stamp;

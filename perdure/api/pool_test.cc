@@ -335,8 +335,8 @@ TEST_F(Roots, OneNameIsCreatedOnceByManyThreads) {
 // ---- engines and counts -------------------------------------------------------------------------
 
 TEST(PoolEngines, TheYardsticksRunTheSamePrograms) {
-  for (const EngineKind engine :
-       {EngineKind::kMnemosyne, EngineKind::kNonatomic, EngineKind::kVolatile}) {
+  for (const EngineKind engine : {EngineKind::kMnemosyne, EngineKind::kBlurred,
+                                  EngineKind::kNonatomic, EngineKind::kVolatile}) {
     SCOPED_TRACE(engine_name(engine));
     Image image = Image::formatted({std::uint64_t{4} << 20, std::uint64_t{128} << 10, 4096, 8, 16});
     Pool pool = image.pool(engine).value();

@@ -29,8 +29,10 @@ struct Table {
 };
 
 /// A pool with logs so small that they fill all the time.
-PoolOptions tiny_logs(DomainKind domain, Truncation truncation) {
+PoolOptions tiny_logs(DomainKind domain, Truncation truncation,
+                      EngineKind engine = EngineKind::kMnemosyne) {
   PoolOptions options;
+  options.engine = engine;
   options.domain = domain;
   options.truncation = truncation;
   options.capacity_bytes = std::uint64_t{16} << 20;
@@ -42,12 +44,14 @@ PoolOptions tiny_logs(DomainKind domain, Truncation truncation) {
   return options;
 }
 
-class TruncationTest : public ::testing::TestWithParam<std::tuple<Truncation, DomainKind>> {
+class TruncationTest
+    : public ::testing::TestWithParam<std::tuple<Truncation, DomainKind, EngineKind>> {
  protected:
   Truncation mode() const { return std::get<0>(GetParam()); }
   DomainKind domain() const { return std::get<1>(GetParam()); }
+  EngineKind engine() const { return std::get<2>(GetParam()); }
   bool on_memory() const { return domain() != DomainKind::kSync; }
-  PoolOptions options() const { return tiny_logs(domain(), mode()); }
+  PoolOptions options() const { return tiny_logs(domain(), mode(), engine()); }
   Pool open() const { return Pool::open_or_create(path_, options()).value(); }
   /// Fewer where each one waits for a device.
   int times(int on_memory_times) const {
@@ -63,15 +67,17 @@ class TruncationTest : public ::testing::TestWithParam<std::tuple<Truncation, Do
   TempDir dir_;
   std::string path_ = dir_ / "pool";
 };
-INSTANTIATE_TEST_SUITE_P(Modes, TruncationTest,
-                         ::testing::Combine(::testing::ValuesIn(kAll),
-                                            ::testing::Values(DomainKind::kDram, DomainKind::kAdr,
-                                                              DomainKind::kSync)),
-                         [](const auto& of) {
-                           std::string name(truncation_name(std::get<0>(of.param)));
-                           std::erase(name, '-');
-                           return name + "_" + std::string(domain_name(std::get<1>(of.param)));
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Modes, TruncationTest,
+    ::testing::Combine(::testing::ValuesIn(kAll),
+                       ::testing::Values(DomainKind::kDram, DomainKind::kAdr, DomainKind::kSync),
+                       ::testing::Values(EngineKind::kMnemosyne, EngineKind::kBlurred)),
+    [](const auto& of) {
+      std::string name(engine_name(std::get<2>(of.param)));
+      name += "_" + std::string(truncation_name(std::get<0>(of.param)));
+      std::erase(name, '-');
+      return name + "_" + std::string(domain_name(std::get<1>(of.param)));
+    });
 
 // ---- results ------------------------------------------------------------------------------------
 
@@ -169,7 +175,7 @@ TEST_P(TruncationTest, OfWhatIsAcknowledgedTheLogsHoldWhatTheModeSays) {
   EXPECT_EQ(records_in_logs(), 0u);
   for (std::uint64_t i = 1; i <= 5; ++i) {
     pool.atomically([&](Tx& tx) { tx.store(table->word[i], i); });
-    if (mode() == Truncation::kEachCommit) {
+    if (mode() == Truncation::kEachCommit && engine() == EngineKind::kMnemosyne) {
       EXPECT_EQ(records_in_logs(), 0u) << "dropped by the commit itself";
     } else if (mode() != Truncation::kBackground) {
       EXPECT_EQ(records_in_logs(), i) << "kept until the log is full";
@@ -210,14 +216,20 @@ TEST_P(TruncationTest, ClosingWhileTheLogsAreFullOfFreshCommitsLosesNone) {
   }
 }
 
-class SwitchingTest : public ::testing::TestWithParam<DomainKind> {};
-INSTANTIATE_TEST_SUITE_P(Domains, SwitchingTest,
-                         ::testing::Values(DomainKind::kDram, DomainKind::kAdr, DomainKind::kSync),
-                         [](const auto& of) { return std::string(domain_name(of.param)); });
+class SwitchingTest : public ::testing::TestWithParam<std::tuple<DomainKind, EngineKind>> {};
+INSTANTIATE_TEST_SUITE_P(
+    Domains, SwitchingTest,
+    ::testing::Combine(::testing::Values(DomainKind::kDram, DomainKind::kAdr, DomainKind::kSync),
+                       ::testing::Values(EngineKind::kMnemosyne, EngineKind::kBlurred)),
+    [](const auto& of) {
+      return std::string(engine_name(std::get<1>(of.param))) + "_" +
+             std::string(domain_name(std::get<0>(of.param)));
+    });
 
 TEST_P(SwitchingTest, TheChoiceMayChangeWhileFourThreadsCommit) {
   TempDir dir;
-  const PoolOptions options = tiny_logs(GetParam(), Truncation::kAuto);
+  const auto [domain, engine] = GetParam();
+  const PoolOptions options = tiny_logs(domain, Truncation::kAuto, engine);
   std::array<std::uint64_t, 4> done{};
   std::uint64_t objects = 0;
   {
@@ -241,7 +253,7 @@ TEST_P(SwitchingTest, TheChoiceMayChangeWhileFourThreadsCommit) {
         }
       });
     }
-    const int switches = GetParam() == DomainKind::kSync ? 25 : kSanitized ? 100 : 400;
+    const int switches = domain == DomainKind::kSync ? 25 : kSanitized ? 100 : 400;
     for (int i = 0; i < switches; ++i) {
       pool.set_truncation(kAll[static_cast<std::size_t>(i * 3) % kAll.size()]);
       if (i % 4 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));

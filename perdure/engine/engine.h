@@ -17,6 +17,7 @@ namespace perdure {
 
 enum class EngineKind : std::uint8_t {
   kMnemosyne,  // word STM, tornbit redo log, home words forced one commit later (files: in bulk)
+  kBlurred,    // the same with execution in log: uncommitted values stand in the log, too
   kNonatomic,  // yardstick: isolated, durable at the end, but a power cut may leave half of it
   kVolatile,   // yardstick: isolated only
 };
@@ -57,10 +58,16 @@ constexpr std::string_view durability_name(Durability durability) {
 constexpr std::string_view engine_name(EngineKind kind) {
   switch (kind) {
     case EngineKind::kMnemosyne: return "mnemosyne";
+    case EngineKind::kBlurred: return "blurred";
     case EngineKind::kNonatomic: return "nonatomic";
     case EngineKind::kVolatile: return "volatile";
   }
   return "unknown";
+}
+
+/// Whether an engine keeps its promises after a power cut. (The others are yardsticks.)
+constexpr bool is_durable(EngineKind kind) {
+  return kind == EngineKind::kMnemosyne || kind == EngineKind::kBlurred;
 }
 
 /// One opened pool's engine. The only virtual calls of the house outside tools: one per update
@@ -72,6 +79,8 @@ class Engine {
 
   /// Replays what the logs hold and readies them. First call after construction.
   virtual Result<RecoveryReport> recover() = 0;
+  /// Prepares the Tx of a thread's place in the pool, whose log is `slot`, before its first transaction.
+  virtual void attach(Tx& /*tx*/, std::size_t /*slot*/) {}
   /// Makes `tx` durable and visible, and ends it. Throws Conflict (nothing happened; roll back and
   /// retry) or Exception kPoisoned (whether the transaction survives is decided at the next open).
   virtual void commit(Tx& tx, std::size_t slot, Durability durability) = 0;

@@ -11,7 +11,16 @@
 //             each commit would cost a second device write.
 //             (4) On files all threads append to one log, in turn: threads that wait for the device together then share
 //             one write of one range, and the log keeps the order of commits, so that one need not wait to be durable
-//             before another builds on it (Durability::kRelaxed). The turn costs nothing beside the device.
+//             before another builds on it (Durability::kRelaxed). The turn costs nothing beside the device. (Not in the
+//             second column below, where every commit waits.)
+//
+// A second column, `kInLog`, is execution in log: Blurred Persistence (TOS 2016) §3.2. A transaction's values stand in its
+// XilLog from the store on, and step 1 has only the heap's to add; 4 closes them by a commit record; 5 reads them back. With
+// kEachCommit it is the paper's BP(XIL); with kWhenFull or kBackground, its volatile checkpoint with bulk persistence,
+// BPPM. (BP(VCBP) is the other column with the same truncation.) Deviations: (1) home words are forced at each commit with
+// kEachCommit, but records retired when the ring is full: an XilLog has no head on the media. (2) What an open transaction
+// needs committed at once, and a transaction that is too large for half its ring, or was rolled back in part, goes to the
+// TornbitLog beside it.
 //
 // The commit of a transaction that wrote anything:
 //   1. make room       a full log is emptied first, while no stamp is held; on files, take the turn
@@ -33,26 +42,49 @@
 
 #include "perdure/base/word_buffer.h"
 #include "perdure/engine/engine.h"
+#include "perdure/engine/unlogged.h"
 #include "perdure/engine/worker.h"
 
 namespace perdure {
 
-template <Domain D>
+template <Domain D, RingLayout kLayout>
 class Redo final : public Engine {
+  static constexpr bool kInLog = kLayout == RingLayout::kInLog;
+
  public:
   Redo(const EngineParts& parts, D domain)
       : parts_(parts),
         domain_(std::move(domain)),
-        shared_(parts.region->domain() == DomainKind::kSync),
-        mode_(resolved(Truncation::kAuto)) {}
+        shared_(!kInLog && parts.region->domain() == DomainKind::kSync),
+        mode_(resolved(Truncation::kAuto)) {
+    if (kInLog) {
+      for (std::size_t i = 0; i < parts_.logs->slot_count(); ++i)
+        executing_.push_back(std::make_unique<Executing>(*this, i));
+    }
+  }
 
-  Result<RecoveryReport> recover() override { return parts_.logs->recover(domain_); }
+  /// What another engine left is recovered from the logs that it wrote; then, while all are empty, the rings become ours.
+  Result<RecoveryReport> recover() override {
+    auto report = parts_.logs->recover(domain_);
+    if (report && !parts_.logs->lay_out(domain_, kLayout))
+      return Error{Code::kIo, parts_.region->path() +
+                                  ": a sync failed during recovery; nothing was lost, reopen"};
+    return report;
+  }
+
+  void attach(Tx& tx, std::size_t slot_index) override {
+    if (kInLog) tx.execute_in(executing_[slot_index].get());
+  }
 
   void commit(Tx& tx, std::size_t slot_index, Durability durability) override {
     refuse_if_poisoned();
+    if (kInLog && tx.in_log()) {
+      if (append_heap_writes(tx, slot_index)) return commit_in_log(tx, slot_index);
+      tx.go_buffered();
+    }
     std::span<Word> record = encode(tx.writes());
     Spill spill(*this);
-    spill.write_if_large(tx, record);
+    spill.write_if_large(tx, log_slot(slot_index).log, record);
     const bool waits = durability == Durability::kStrict || !shared_ || forces_home();
     if (!waits) start_flusher();
 
@@ -155,9 +187,9 @@ class Redo final : public Engine {
     Spill& operator=(const Spill&) = delete;
     bool used() const { return space_ != 0; }
 
-    void write_if_large(Tx& tx, std::span<Word>& record) {
+    void write_if_large(Tx& tx, const TornbitLog& log, std::span<Word>& record) {
       Redo& engine = *engine_;
-      const std::size_t limit = engine.parts_.region->geometry().ring_bytes / kWordBytes / 2;
+      const std::size_t limit = log.ring().count / 2;
       if (TornbitLog::log_words(record.size()) <= limit) return;
       const std::span<const Word> entries(record.data() + 1, record.size() - 1);
       space_ = engine.parts_.heap->reserve(tx.heap_cache(), entries.size_bytes());
@@ -229,8 +261,7 @@ class Redo final : public Engine {
       LogSlot& slot = log_slot(slot_index);
       record[0] = record::header(stamp, {record.data() + 1, record.size() - 1});
       const std::uint64_t start = slot.log.tail();
-      if (!shared_ && slot.log.head() == start)
-        mine.unflushed_lines.clear();  // a truncation saw to them
+      const bool was_empty = slot.empty();
       slot.log.append(domain_, record);
       if constexpr (PostingDomain<D>) {
         if (shared_) {
@@ -240,15 +271,16 @@ class Redo final : public Engine {
           turn.unlock();
         }
       }
-      for (const Offset line : mine.unflushed_lines) {
-        domain_.flush(parts_.region->at<std::byte>(line), kLineBytes, Site::kHome);
-      }
+      flush_last_homes(mine, was_empty);
       if (!waits) return;
       // Orders: all log words before the home stores below. Without it a cut may keep a home store
       // whose record is torn, and recovery could not take it back. The same wait makes the home
       // words of the last commit durable.
       if (slot.log.make_durable(domain_)) {
-        if (mode() == Truncation::kNextCommit && !shared_) slot.unfenced_from = start;
+        if (mode() == Truncation::kNextCommit && !shared_) {
+          slot.unfenced_from = start;
+          if (slot.xil) slot.xil_unfenced_from = slot.xil->begin();
+        }
         mine.unflushed_lines.clear();
         return;
       }
@@ -256,17 +288,31 @@ class Redo final : public Engine {
     }
     fail();
   }
+  /// Starts the write-back of the home words of the commit before.
+  /// `was_empty`: whether the slot's log was, before what is being committed.
+  void flush_last_homes(LogSlot& mine, bool was_empty) {
+    if (!shared_ && was_empty) mine.unflushed_lines.clear();  // a truncation saw to them
+    for (const Offset line : mine.unflushed_lines)
+      domain_.flush(parts_.region->at<std::byte>(line), kLineBytes, Site::kHome);
+  }
 
   void store_home(std::size_t slot_index, std::span<const MaskedWrite> writes) {
+    store_home_of(slot_index, [&](auto store) {
+      for (const MaskedWrite& write : writes) store(write);
+    });
+  }
+  /// `for_each_write` calls what it is given for each word.
+  template <class ForEachWrite>
+  void store_home_of(std::size_t slot_index, ForEachWrite for_each_write) {
     LogSlot& mine = parts_.logs->slot(slot_index);
     const Truncation when = mode();
     const bool forced = forces_home();
-    for (const MaskedWrite& write : writes) {
+    for_each_write([&](const MaskedWrite& write) {
       parts_.logs->apply(domain_, write);
       const Offset line = round_down(write.offset, kLineBytes);
       if (forced && (mine.unflushed_lines.empty() || mine.unflushed_lines.back() != line))
         mine.unflushed_lines.push_back(line);
-    }
+    });
     if (when == Truncation::kEachCommit) force_home(slot_index);
     if (when == Truncation::kBackground) wake_consumer(log_slot(slot_index));
   }
@@ -277,8 +323,15 @@ class Redo final : public Engine {
     for (const Offset line : mine.unflushed_lines)
       domain_.flush(parts_.region->at<std::byte>(line), kLineBytes, Site::kHome);
     mine.unflushed_lines.clear();
-    // Orders: the home words before the head that drops their record.
+    // Orders: the home words before the head that drops their record; in the log, before whatever retires it.
     if (!domain_.fence(Site::kTruncateHome)) fail();
+    if (!kInLog) return drop(slot_index);
+    // Nothing is dropped yet, not from the TornbitLog either: a record of the XilLog that stays would be replayed over what
+    // a later one stored. Truncations need not look at either again.
+    mine.unfenced_from = mine.log.tail();
+    mine.xil_unfenced_from = mine.xil->begin();
+  }
+  void drop(std::size_t slot_index) {
     // From a shared log only while nobody else commits, whose record may lie before this one; else it waits for the
     // next, or for a full log. (Nor waits this for a turn: who has it may wait for a gate, and that for this commit.)
     const Turn turn = shared_ ? Turn(turn_, std::try_to_lock) : Turn();
@@ -291,6 +344,19 @@ class Redo final : public Engine {
     }
     return true;
   }
+
+  // ---- execution in log (engine/redo_in_log.h) ----------------------------------------------------
+
+  class Executing;
+  /// Step 1 in the log. False: there is no room for a transaction of this size.
+  bool append_heap_writes(Tx& tx, std::size_t slot_index);
+  /// The other steps.
+  void commit_in_log(Tx& tx, std::size_t slot_index);
+  /// append() for what is in the log already.
+  void close_in_log(LogSlot& slot, std::uint64_t stamp);
+  /// Room for `records` more of the open transaction, which keeps its locks meanwhile: a truncation waits for no lock.
+  /// False: the transaction has, or then would have, more than half the ring.
+  bool make_room_in_log(std::size_t slot_index, std::uint64_t records);
 
   /// Room in the log for a record of `payload` words, and in memory for what a commit of `writes`
   /// words needs once it may not fail any more. Returns the turn to use it.
@@ -316,16 +382,24 @@ class Redo final : public Engine {
     LogSlot& slot = log_slot(slot_index);
     const std::lock_guard lock(truncation_);
     refuse_if_poisoned();
-    // Not when the thread arrives: one that only reads needs no log.
-    if (!slot.ready.load(std::memory_order_relaxed)) {
-      const Ring& ring = slot.log.ring();
-      const auto at =
-          static_cast<Offset>(reinterpret_cast<std::byte*>(ring.words) - parts_.region->base());
-      parts_.region->backing().allocate(at, ring.count * kWordBytes).value();
-      if (!parts_.logs->prepare(domain_, shared_ ? 0 : slot_index)) fail();
-      slot.ready.store(true, std::memory_order_release);
-    }
-    if (slot.log.free_words() >= words) return;
+    if (!slot.ready.load(std::memory_order_relaxed)) ready(slot_index);
+    if (slot.log.free_words() < words) empty_full_log();
+  }
+
+  /// Before the first append of a log; not when the thread arrives: one that only reads needs no log.
+  /// Requires: truncation_ held.
+  void ready(std::size_t slot_index) {
+    LogSlot& slot = log_slot(slot_index);
+    const Ring& ring = slot.log.ring();
+    const auto at =
+        static_cast<Offset>(reinterpret_cast<std::byte*>(ring.words) - parts_.region->base());
+    parts_.region->backing().allocate(at, parts_.region->geometry().ring_bytes).value();
+    if (!parts_.logs->prepare(domain_, shared_ ? 0 : slot_index)) fail();
+    slot.ready.store(true, std::memory_order_release);
+  }
+
+  /// Requires: as empty_logs().
+  void empty_full_log() {
     if (forces_home()) {
       empty_logs();  // quick: little is left to write back
     } else {
@@ -394,7 +468,10 @@ class Redo final : public Engine {
         std::chrono::nanoseconds(0), std::chrono::milliseconds(10));
   }
   void wake_consumer(const LogSlot& slot) {
-    if (slot.log.free_words() < slot.log.ring().count / 2) consumer_.nudge();
+    const bool half_full =
+        slot.log.free_words() < slot.log.ring().count / 2 ||
+        (slot.xil && slot.xil->free_records() < slot.xil->capacity_records() / 2);
+    if (half_full) consumer_.nudge();
   }
 
   // ---- relaxed durability -----------------------------------------------------------------------
@@ -436,8 +513,9 @@ class Redo final : public Engine {
 
   EngineParts parts_;
   [[no_unique_address]] D domain_;
-  const bool shared_;  // one log for all threads
-  std::mutex turn_;    // to append to it
+  std::vector<std::unique_ptr<Executing>> executing_;  // in the log: by slot
+  const bool shared_;                                  // one log for all threads
+  std::mutex turn_;                                    // to append to it
   std::atomic<Truncation> mode_;
   std::mutex truncation_;
   std::atomic<bool> poisoned_{false};
@@ -448,57 +526,20 @@ class Redo final : public Engine {
   Worker flusher_;
 };
 
-/// The yardsticks: no log. With `kFlush` home words are flushed and fenced once, at the end (a cut
-/// in between leaves half a transaction); without it nothing is made durable at all.
-template <Domain D, bool kFlush>
-class Unlogged final : public Engine {
- public:
-  Unlogged(const EngineParts& parts, D domain) : parts_(parts), domain_(std::move(domain)) {}
-  Result<RecoveryReport> recover() override { return parts_.logs->recover(domain_); }
-  void commit(Tx& tx, std::size_t, Durability) override {
-    const std::uint64_t stamp = parts_.clock->draw().stamp;
-    if (stamp != tx.snapshot() + 1 && !tx.validate()) throw Conflict{};
-    publish(tx.writes(), 0);
-    tx.make_visible(stamp);
-    tx.finish();
-  }
-  void publish(std::span<const MaskedWrite> writes, std::size_t) override {
-    for (const MaskedWrite& write : writes) {
-      parts_.logs->apply(domain_, write);
-      if (kFlush) domain_.flush(parts_.region->word(write.offset), kWordBytes, Site::kHome);
-    }
-    if (kFlush) (void)domain_.fence(Site::kLogCommit);  // a yardstick: it promises nothing
-  }
-  void sync() override {}
-  void truncate() override {}
-  void set_truncation(Truncation) override {
-    throw Exception(Code::kMisuse, "this engine keeps no logs that could be truncated");
-  }
-  Truncation truncation() const override { return Truncation::kAuto; }
-  Result<void> grow(std::uint64_t segments, Word fresh) override {
-    return parts_.region->grow(domain_, segments, fresh);
-  }
-  bool poisoned() const override { return false; }
-  void store(Word* home, Word value) override { domain_.store(home, value); }
-  void merge(Word* home, Word value, Word mask) override { domain_.merge(home, value, mask); }
-  void write_through(Word* home, const Word* words, std::size_t count, Site site) override {
-    domain_.write_through(home, words, count, site);
-  }
-  void flush(const void* address, std::size_t bytes, Site site) override {
-    domain_.flush(address, bytes, site);
-  }
-  bool fence(Site site) override { return domain_.fence(site); }
+}  // namespace perdure
 
- private:
-  EngineParts parts_;
-  [[no_unique_address]] D domain_;
-};
+#include "perdure/engine/redo_in_log.h"
+
+namespace perdure {
 
 /// Stamps the engine of `kind` for one domain.
 template <Domain D>
 std::unique_ptr<Engine> make_engine(EngineKind kind, const EngineParts& parts, D domain) {
   switch (kind) {
-    case EngineKind::kMnemosyne: return std::make_unique<Redo<D>>(parts, std::move(domain));
+    case EngineKind::kMnemosyne:
+      return std::make_unique<Redo<D, RingLayout::kTornbit>>(parts, std::move(domain));
+    case EngineKind::kBlurred:
+      return std::make_unique<Redo<D, RingLayout::kInLog>>(parts, std::move(domain));
     case EngineKind::kNonatomic:
       return std::make_unique<Unlogged<D, true>>(parts, std::move(domain));
     case EngineKind::kVolatile:

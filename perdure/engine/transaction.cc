@@ -11,8 +11,35 @@ void Tx::begin(bool read_only, bool tracked) {
   read_only_ = read_only;
   tracked_ = tracked;
   doomed_ = false;
+  in_log_ = read_only ? nullptr : uncommitted_;
   snapshot_ = world_->clock->now();
   if (announcing_) announced_.store(snapshot_, std::memory_order_release);
+}
+
+void Tx::put_in_log(Offset at, Word value, Word mask) {
+  const std::uint8_t bytes = xil::bytes_of_mask(mask);
+  if (MaskedWrite* mine = writes_.find(at)) {
+    if (in_log_->rewrite(mine->value, value, bytes)) {
+      mine->mask |= mask;
+      return;
+    }
+  } else {
+    writes_.reserve_one();  // first: behind the record nothing may fail
+    xil::Place place = 0;
+    if (in_log_->append(at, value, bytes, place)) return writes_.put(at, place, mask);
+  }
+  go_buffered();
+  writes_.put(at, value, mask);
+}
+
+void Tx::go_buffered() {
+  std::vector<MaskedWrite>& writes = writes_.writes();
+  writes.reserve(writes.size() + heap_writes_.size());
+  for (MaskedWrite& write : writes) write.value = in_log_->value(write.value);
+  in_log_->give_up();
+  in_log_ = nullptr;
+  writes.insert(writes.end(), heap_writes_.begin(), heap_writes_.end());
+  heap_writes_.clear();
 }
 
 /// Moves the snapshot to now if nothing that was read has changed; ends the attempt otherwise.
@@ -59,7 +86,7 @@ void Tx::write(void* to, const void* from, std::size_t bytes) {
     lock(at);
     Word word = here < kWordBytes ? owned_word(at) : 0;
     std::memcpy(reinterpret_cast<char*>(&word) + skip, in, here);
-    writes_.put(at, word);
+    put(at, word);
     in += here;
     offset += here;
     bytes -= here;
@@ -157,7 +184,7 @@ void Tx::outdate(Offset begin, std::uint64_t bytes) {
 }
 
 void Tx::collect_heap_writes() {
-  std::vector<MaskedWrite>& writes = writes_.writes();
+  std::vector<MaskedWrite>& writes = in_log() ? heap_writes_ : writes_.writes();
   for (const Offset object : allocated_) {
     // Born and freed in the same transaction: the bitmap never hears of it.
     if (!freed_.contains(object)) world_->heap->publish_writes(object, writes);
@@ -169,10 +196,16 @@ void Tx::collect_heap_writes() {
 }
 
 Tx::Savepoint Tx::save() {
-  return {writes_.writes(), volatile_writes_.writes(), allocated_.size(), freed_.size()};
+  Savepoint savepoint{writes_.writes(), volatile_writes_.writes(), allocated_.size(),
+                      freed_.size()};
+  if (in_log()) {
+    for (MaskedWrite& write : savepoint.writes) write.value = in_log_->value(write.value);
+  }
+  return savepoint;
 }
 
 void Tx::roll_back_to(const Savepoint& savepoint) {
+  if (in_log()) go_buffered();
   writes_.clear();
   for (const MaskedWrite& write : savepoint.writes)
     writes_.put(write.offset, write.value, write.mask);
@@ -218,6 +251,8 @@ void Tx::finish() noexcept {
 void Tx::end() noexcept {
   writes_.clear();
   volatile_writes_.clear();
+  heap_writes_.clear();
+  in_log_ = nullptr;
   allocated_.clear();
   freed_.clear();
   active_ = false;
@@ -225,6 +260,7 @@ void Tx::end() noexcept {
 }
 
 void Tx::roll_back() noexcept {
+  if (in_log()) in_log_->give_up();
   for (const Lock& lock : locks_) lock.orec->store(lock.before, std::memory_order_release);
   for (const Offset object : allocated_) world_->heap->cancel(object);
   locks_.clear();

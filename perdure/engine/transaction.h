@@ -1,6 +1,7 @@
 // Tx: the word STM under every redo engine: encounter-time locking, write-back, validated reads
 // (Mnemosyne §5). It knows nothing of persistence: a commit hands its writes to the pool's engine,
-// which decides when they are durable.
+// which decides when they are durable. An engine that executes in the log gives it a door to that log, into which its
+// stores then go at once; only where they are is kept here.
 #pragma once
 
 #include <cstring>
@@ -9,6 +10,7 @@
 
 #include "perdure/base/offset_set.h"
 #include "perdure/engine/lock_table.h"
+#include "perdure/engine/uncommitted_log.h"
 #include "perdure/engine/write_set.h"
 #include "perdure/heap/heap.h"
 #include "perdure/region/region.h"
@@ -55,7 +57,7 @@ class alignas(kLineBytes) Tx {
     Word word = 0;
     if constexpr (sizeof(T) < kWordBytes) word = owned_word(at);
     std::memcpy(reinterpret_cast<char*>(&word) + offset % kWordBytes, &value, sizeof(T));
-    writes_.put(at, word);
+    put(at, word);
   }
   void read(void* to, const void* from, std::size_t bytes);
   void write(void* to, const void* from, std::size_t bytes);
@@ -86,7 +88,8 @@ class alignas(kLineBytes) Tx {
   /// At most 8 bytes inside one aligned word.
   Word load_piece(Offset offset, std::size_t bytes);
   void store_piece(Offset offset, Word value, std::size_t bytes);
-  /// What the transaction has done so far, to come back to (closed nesting). Locks and reads stay.
+  /// What the transaction has done so far, to come back to (closed nesting). Locks and reads stay. Coming back takes the
+  /// transaction out of the log that it executes in, which keeps no older values.
   struct Savepoint {
     std::vector<MaskedWrite> writes;
     std::vector<MaskedWrite> volatile_writes;
@@ -117,9 +120,32 @@ class alignas(kLineBytes) Tx {
   /// Stores home what was written to volatile memory.
   void store_volatile() noexcept;
   bool has_volatile_updates() const { return !volatile_writes_.empty(); }
-  /// Adds the heap's writes; after it `writes()` is all that the commit makes durable.
+  /// Adds the heap's writes; after it `writes()` is all that the commit makes durable; in the log, that and heap_writes().
   void collect_heap_writes();
-  std::vector<MaskedWrite>& writes() { return writes_.writes(); }
+  bool nothing_to_log() const { return writes_.empty() && heap_writes_.empty(); }
+  /// Requires: not in_log().
+  std::vector<MaskedWrite>& writes() {
+    PERDURE_CHECK(!in_log(), "the values are in the log");
+    return writes_.writes();
+  }
+
+  // ---- execution in log ---------------------------------------------------------------------------
+  /// From the next begin() on updates execute in `log`; null: they are buffered.
+  void execute_in(UncommittedLog* log) { uncommitted_ = log; }
+  /// Whether the running transaction's values are in its log.
+  bool in_log() const { return in_log_ != nullptr; }
+  std::size_t words_in_log() const { return writes_.size(); }
+  /// What is to be logged besides. Requires: in_log().
+  const std::vector<MaskedWrite>& heap_writes() const { return heap_writes_; }
+  /// Takes the values out of the log, which gives the transaction up, and goes on without it.
+  void go_buffered();
+  /// Calls visit(MaskedWrite) for each word that the commit makes durable. Requires: in_log().
+  template <class Visit>
+  void for_each_in_log(Visit visit) {
+    for (const MaskedWrite& write : writes_.writes())
+      visit(MaskedWrite{write.offset, in_log_->value(write.value), write.mask});
+    for (const MaskedWrite& write : heap_writes_) visit(write);
+  }
   std::uint64_t snapshot() const { return snapshot_; }
   /// Whether everything read is still what it was.
   bool validate() const;
@@ -162,9 +188,22 @@ class alignas(kLineBytes) Tx {
   Word owned_word(Offset at) {
     const MaskedWrite* mine = set_of(at).find(at);
     if (mine == nullptr) return load_word(home(at));
-    if (mine->mask == kWholeWord) return mine->value;
-    return (load_word(home(at)) & ~mine->mask) | (mine->value & mine->mask);
+    const Word value = value_of(at, *mine);
+    if (mine->mask == kWholeWord) return value;
+    return (load_word(home(at)) & ~mine->mask) | (value & mine->mask);
   }
+  Word value_of(Offset at, const MaskedWrite& mine) const {
+    if (in_log_ == nullptr || at >= world_->range_bytes) [[likely]]
+      return mine.value;
+    return in_log_->value(mine.value);
+  }
+  /// Stores to persistent memory.
+  void put(Offset at, Word value, Word mask = kWholeWord) {
+    if (in_log_ == nullptr) [[likely]]
+      return writes_.put(at, value, mask);
+    put_in_log(at, value, mask);
+  }
+  void put_in_log(Offset at, Word value, Word mask);
   /// What `take(owned)` returns, as it was at one moment of the snapshot. `owned`: this transaction has the orec.
   template <class Take>
   Word validated(Offset at, Take take);
@@ -205,6 +244,9 @@ class alignas(kLineBytes) Tx {
   std::vector<Lock> locks_;
   WriteSet writes_;
   WriteSet volatile_writes_;
+  std::vector<MaskedWrite> heap_writes_;   // while in_log()
+  UncommittedLog* uncommitted_ = nullptr;  // the engine's, for this context
+  UncommittedLog* in_log_ = nullptr;       // the same, while the running transaction uses it
   bool announcing_ = false;
   std::uint64_t last_stamp_ = 0;
   std::atomic<std::uint64_t> announced_{~std::uint64_t{0}};
@@ -276,7 +318,7 @@ inline Word Tx::load_piece(Offset offset, std::size_t bytes) {
     if (mine == nullptr) return here;
     const std::size_t shift = 8 * (offset - at);
     const Word mask = (mine->mask >> shift) & byte_mask(0, bytes);
-    return (here & ~mask) | ((mine->value >> shift) & mask);
+    return (here & ~mask) | ((value_of(at, *mine) >> shift) & mask);
   });
 }
 
@@ -284,7 +326,13 @@ inline void Tx::store_piece(Offset offset, Word value, std::size_t bytes) {
   const Offset at = round_down(offset, kWordBytes);
   const std::size_t skip = offset - at;
   lock(at);
-  set_of(at).put(at, value << (8 * skip), byte_mask(skip, bytes));
+  const Word shifted = value << (8 * skip);
+  const Word mask = byte_mask(skip, bytes);
+  if (at < world_->range_bytes) {
+    put(at, shifted, mask);
+  } else {
+    volatile_writes_.put(at, shifted, mask);
+  }
 }
 
 static_assert(Transaction<Tx>);

@@ -34,17 +34,21 @@ struct Node {
 };
 
 /// A pool in memory that can be restarted as if the process had been killed.
-struct TransactionTest : ::testing::Test {
+struct TransactionTest : ::testing::TestWithParam<EngineKind> {
   explicit TransactionTest(const Geometry& geometry = kWide) : image(Image::formatted(geometry)) {}
   /// The state that a kill at this moment would leave.
   Pool after_kill() {
     killed = std::make_unique<Image>(image);
-    return killed->pool().value();
+    return killed->pool(GetParam()).value();
   }
   Image image;
   std::unique_ptr<Image> killed;
-  Pool pool = image.pool(EngineKind::kMnemosyne, 12).value();
+  Pool pool = image.pool(GetParam(), 12).value();
 };
+
+INSTANTIATE_TEST_SUITE_P(Engines, TransactionTest,
+                         ::testing::Values(EngineKind::kMnemosyne, EngineKind::kBlurred),
+                         [](const auto& of) { return std::string(engine_name(of.param)); });
 
 /// Two threads that take turns.
 class Turns {
@@ -60,7 +64,7 @@ class Turns {
 
 // ---- one transaction ----------------------------------------------------------------------------
 
-TEST_F(TransactionTest, CommittedIsThereAfterAKillAndUncommittedIsNot) {
+TEST_P(TransactionTest, CommittedIsThereAfterAKillAndUncommittedIsNot) {
   auto* words = pool.root<Accounts>("accounts");
   pool.atomically([&](Tx& tx) { tx.store(words->balance[1], 11); });
   pool.atomically([&](Tx& tx) {
@@ -74,7 +78,7 @@ TEST_F(TransactionTest, CommittedIsThereAfterAKillAndUncommittedIsNot) {
   EXPECT_EQ(recovered.find_root<Accounts>("accounts")->balance[2], 22u);
 }
 
-TEST_F(TransactionTest, ReadsItsOwnWritesOfEverySize) {
+TEST_P(TransactionTest, ReadsItsOwnWritesOfEverySize) {
   auto* bytes = pool.root<Bytes>("bytes");
   pool.atomically([&](Tx& tx) {
     tx.store(*reinterpret_cast<std::uint64_t*>(bytes->byte.data()), 0x1122334455667788u);
@@ -87,7 +91,7 @@ TEST_F(TransactionTest, ReadsItsOwnWritesOfEverySize) {
   EXPECT_EQ(*reinterpret_cast<std::uint64_t*>(bytes->byte.data()), 0xaabbeedd55667788u);
 }
 
-TEST_F(TransactionTest, UnalignedReadsAndWritesOfAnyLengthMatchMemcpy) {
+TEST_P(TransactionTest, UnalignedReadsAndWritesOfAnyLengthMatchMemcpy) {
   struct Area {
     std::array<std::uint8_t, 512> byte;
   };
@@ -124,7 +128,7 @@ TEST_F(TransactionTest, UnalignedReadsAndWritesOfAnyLengthMatchMemcpy) {
       std::equal(model.begin(), model.end(), recovered.find_root<Area>("area")->byte.begin()));
 }
 
-TEST_F(TransactionTest, AUserExceptionRollsBackAndIsRethrown) {
+TEST_P(TransactionTest, AUserExceptionRollsBackAndIsRethrown) {
   auto* words = pool.root<Accounts>("accounts");
   EXPECT_THROW(pool.atomically([&](Tx& tx) {
     tx.store(words->balance[0], 1);
@@ -138,7 +142,7 @@ TEST_F(TransactionTest, AUserExceptionRollsBackAndIsRethrown) {
       [&](Tx& tx) { EXPECT_EQ(tx.load(words->balance[0]), 0u); });  // no lock is left behind
 }
 
-TEST_F(TransactionTest, ReturnsWhatTheBodyReturns) {
+TEST_P(TransactionTest, ReturnsWhatTheBodyReturns) {
   auto* words = pool.root<Accounts>("accounts");
   EXPECT_EQ(pool.atomically([&](Tx& tx) {
     tx.store(words->balance[0], 7);
@@ -148,7 +152,7 @@ TEST_F(TransactionTest, ReturnsWhatTheBodyReturns) {
   EXPECT_EQ(pool.read_only([&](Tx& tx) { return tx.load(words->balance[0]); }), 7u);
 }
 
-TEST_F(TransactionTest, NestingIsFlat) {
+TEST_P(TransactionTest, NestingIsFlat) {
   auto* words = pool.root<Accounts>("accounts");
   EXPECT_THROW(pool.atomically([&](Tx& tx) {
     pool.atomically([&](Tx& inner) {
@@ -162,7 +166,7 @@ TEST_F(TransactionTest, NestingIsFlat) {
   EXPECT_EQ(words->balance[0], 0u) << "the inner call is part of the outer transaction";
 }
 
-TEST_F(TransactionTest, AReadOnlyTransactionRefusesStoresAllocationsAndFrees) {
+TEST_P(TransactionTest, AReadOnlyTransactionRefusesStoresAllocationsAndFrees) {
   auto* words = pool.root<Accounts>("accounts");
   void* object = pool.atomically([](Tx& tx) { return tx.allocate(10); });
   const auto refused = [&](auto body) { return code_thrown_by([&] { pool.read_only(body); }); };
@@ -175,7 +179,7 @@ TEST_F(TransactionTest, AReadOnlyTransactionRefusesStoresAllocationsAndFrees) {
   EXPECT_EQ(words->balance[0], 0u);
 }
 
-TEST_F(TransactionTest, AStoreOutsideThePoolIsRefused) {
+TEST_P(TransactionTest, AStoreOutsideThePoolIsRefused) {
   std::uint64_t on_the_stack = 5;
   EXPECT_EQ(code_thrown_by([&] { pool.atomically([&](Tx& tx) { tx.store(on_the_stack, 6); }); }),
             "misuse");
@@ -183,11 +187,11 @@ TEST_F(TransactionTest, AStoreOutsideThePoolIsRefused) {
   EXPECT_EQ(code_thrown_by([&] { (void)after_kill(); }), "nothing") << "the pool stays readable";
 }
 
-TEST_F(TransactionTest, AReadOnlyTransactionCostsNothing) {
+TEST_P(TransactionTest, AReadOnlyTransactionCostsNothing) {
   Image other = Image::formatted(kWide);
   DomainCounters counters;
   Pool counted = Pool::adopt(other.region().value(), [&](const EngineParts& parts) {
-                   return make_engine(EngineKind::kMnemosyne, parts, Counted<Dram>(counters));
+                   return make_engine(GetParam(), parts, Counted<Dram>(counters));
                  }).value();
   auto* words = counted.root<Accounts>("accounts");
   const DomainCounts before = counters.total();
@@ -201,7 +205,7 @@ TEST_F(TransactionTest, AReadOnlyTransactionCostsNothing) {
 
 // ---- memory -------------------------------------------------------------------------------------
 
-TEST_F(TransactionTest, WhatAnAbortedTransactionAllocatedIsNotLeaked) {
+TEST_P(TransactionTest, WhatAnAbortedTransactionAllocatedIsNotLeaked) {
   auto* words = pool.root<Accounts>("accounts");
   const Heap::Usage before = pool.core().heap().usage();
   for (int i = 0; i < 100; ++i) {
@@ -218,7 +222,7 @@ TEST_F(TransactionTest, WhatAnAbortedTransactionAllocatedIsNotLeaked) {
   EXPECT_EQ(recovered.core().heap().usage().objects, before.objects);
 }
 
-TEST_F(TransactionTest, FreeTakesEffectWithTheCommitOnly) {
+TEST_P(TransactionTest, FreeTakesEffectWithTheCommitOnly) {
   void* object = pool.atomically([](Tx& tx) { return tx.allocate(100); });
   const std::uint64_t objects = pool.core().heap().usage().objects;
   EXPECT_THROW(pool.atomically([&](Tx& tx) {
@@ -234,7 +238,7 @@ TEST_F(TransactionTest, FreeTakesEffectWithTheCommitOnly) {
   EXPECT_EQ(code_thrown_by([&] { pool.atomically([&](Tx& tx) { tx.free(object); }); }), "misuse");
 }
 
-TEST_F(TransactionTest, DoubleAndForeignFreesAreRefusedAndRolledBack) {
+TEST_P(TransactionTest, DoubleAndForeignFreesAreRefusedAndRolledBack) {
   auto* words = pool.root<Accounts>("accounts");
   void* object = pool.atomically([](Tx& tx) { return tx.allocate(100); });
   std::uint64_t on_the_stack = 0;
@@ -264,7 +268,7 @@ TEST_F(TransactionTest, DoubleAndForeignFreesAreRefusedAndRolledBack) {
   EXPECT_EQ(refused([&](Tx& tx) { tx.free(object); }), "nothing");
 }
 
-TEST_F(TransactionTest, AFullPoolRollsBackAndGoesOn) {
+TEST_P(TransactionTest, AFullPoolRollsBackAndGoesOn) {
   Image small = Image::formatted();
   Pool full = small.pool().value();
   auto* words = full.root<Accounts>("accounts");
@@ -284,7 +288,7 @@ TEST_F(TransactionTest, AFullPoolRollsBackAndGoesOn) {
   });
 }
 
-TEST_F(TransactionTest, ManyAllocationsAndFreesInOneTransactionTakeLinearTime) {
+TEST_P(TransactionTest, ManyAllocationsAndFreesInOneTransactionTakeLinearTime) {
   const auto seconds = [&](std::size_t count) {
     std::vector<void*> objects(count);
     const auto start = std::chrono::steady_clock::now();
@@ -304,7 +308,7 @@ TEST_F(TransactionTest, ManyAllocationsAndFreesInOneTransactionTakeLinearTime) {
 
 // ---- large --------------------------------------------------------------------------------------
 
-TEST_F(TransactionTest, TransactionsLargerThanTheLogCommitAndSurviveAKill) {
+TEST_P(TransactionTest, TransactionsLargerThanTheLogCommitAndSurviveAKill) {
   struct Large {
     std::array<std::uint64_t, 40000> word;
   };
@@ -323,7 +327,7 @@ TEST_F(TransactionTest, TransactionsLargerThanTheLogCommitAndSurviveAKill) {
   }
 }
 
-TEST_F(TransactionTest, ScatteredLargeTransactionsSurviveAKill) {
+TEST_P(TransactionTest, ScatteredLargeTransactionsSurviveAKill) {
   struct Large {
     std::array<std::uint64_t, 40000> word;
   };
@@ -346,7 +350,7 @@ TEST_F(TransactionTest, ScatteredLargeTransactionsSurviveAKill) {
   }
 }
 
-TEST_F(TransactionTest, ThousandsOfCommitsWrapTheLogManyTimes) {
+TEST_P(TransactionTest, ThousandsOfCommitsWrapTheLogManyTimes) {
   Image small = Image::formatted();
   Pool pool_of_small = small.pool().value();
   auto* words = pool_of_small.root<Accounts>("accounts");
@@ -369,7 +373,7 @@ TEST_F(TransactionTest, ThousandsOfCommitsWrapTheLogManyTimes) {
 }
 
 // A segment of 4 MiB has 512 class words: formatting it is a record larger than the smallest ring.
-TEST_F(TransactionTest, AnyAllowedGeometryCanGrow) {
+TEST_P(TransactionTest, AnyAllowedGeometryCanGrow) {
   for (const std::uint64_t segment_bytes :
        {kMinSegmentBytes, std::uint64_t{4} << 20, kMaxSegmentBytes}) {
     SCOPED_TRACE(segment_bytes);
@@ -390,7 +394,7 @@ TEST_F(TransactionTest, AnyAllowedGeometryCanGrow) {
 
 // ---- isolation ----------------------------------------------------------------------------------
 
-TEST_F(TransactionTest, NoReaderEverSeesABrokenTotalNotEvenInsideAnAttemptThatFails) {
+TEST_P(TransactionTest, NoReaderEverSeesABrokenTotalNotEvenInsideAnAttemptThatFails) {
   auto* accounts = pool.root<Accounts>("accounts");
   constexpr std::uint64_t kEach = 1000;
   pool.atomically([&](Tx& tx) {
@@ -434,7 +438,7 @@ TEST_F(TransactionTest, NoReaderEverSeesABrokenTotalNotEvenInsideAnAttemptThatFa
             64 * kEach);
 }
 
-TEST_F(TransactionTest, NoUpdateIsLostUnderOversubscription) {
+TEST_P(TransactionTest, NoUpdateIsLostUnderOversubscription) {
   auto* accounts = pool.root<Accounts>("accounts");
   constexpr int kThreads = 16;
   const int rounds = kRounds / 10;
@@ -454,7 +458,7 @@ TEST_F(TransactionTest, NoUpdateIsLostUnderOversubscription) {
   EXPECT_EQ(recovered.find_root<Accounts>("accounts")->balance[0], accounts->balance[0]);
 }
 
-TEST_F(TransactionTest, WriteSkewIsPrevented) {
+TEST_P(TransactionTest, WriteSkewIsPrevented) {
   auto* accounts = pool.root<Accounts>("accounts");
   auto& a = accounts->balance[0];
   auto& b = accounts->balance[32];  // another line
@@ -482,7 +486,7 @@ TEST_F(TransactionTest, WriteSkewIsPrevented) {
   }
 }
 
-TEST_F(TransactionTest, NeighbouringBytesOfOneWordDoNotOverwriteEachOther) {
+TEST_P(TransactionTest, NeighbouringBytesOfOneWordDoNotOverwriteEachOther) {
   auto* bytes = pool.root<Bytes>("bytes");
   std::vector<std::thread> threads;
   for (int t = 0; t < 8; ++t) {
@@ -502,7 +506,7 @@ TEST_F(TransactionTest, NeighbouringBytesOfOneWordDoNotOverwriteEachOther) {
         << t;
 }
 
-TEST_F(TransactionTest, SwallowingAConflictDoesNotCommit) {
+TEST_P(TransactionTest, SwallowingAConflictDoesNotCommit) {
   auto* accounts = pool.root<Accounts>("accounts");
   for (const bool rethrow_as_other : {false, true}) {
     Turns turns;
@@ -534,7 +538,7 @@ TEST_F(TransactionTest, SwallowingAConflictDoesNotCommit) {
 }
 
 // A conflict must never surface as the error that a stale view of the heap suggests.
-TEST_F(TransactionTest, FreeingWhatAnotherTransactionJustFreedIsAConflictNotADoubleFree) {
+TEST_P(TransactionTest, FreeingWhatAnotherTransactionJustFreedIsAConflictNotADoubleFree) {
   auto* head = pool.root<perdure::link<Node>>("head");
   for (const std::size_t bytes : {sizeof(Node), std::size_t{20000}, std::size_t{200000}}) {
     pool.atomically([&](Tx& tx) {
@@ -571,13 +575,13 @@ TEST_F(TransactionTest, FreeingWhatAnotherTransactionJustFreedIsAConflictNotADou
 
 // A reader that still holds a pointer to what was freed must not see what the engine itself puts
 // there.
-TEST_F(TransactionTest, AStalePointerNeverShowsTheEnginesOwnWrites) {
+TEST_P(TransactionTest, AStalePointerNeverShowsTheEnginesOwnWrites) {
   struct Large {
     std::array<std::uint64_t, 4000> word;
   };
   Image small =
       Image::formatted({std::uint64_t{8} << 20, std::uint64_t{128} << 10, kPageBytes, 3, 8});
-  Pool on_small = small.pool(EngineKind::kMnemosyne, 16).value();
+  Pool on_small = small.pool(GetParam(), 16).value();
   auto* head = on_small.root<perdure::link<Node>>("head");
   auto* large = on_small.root<Large>("large");
   int seen = 0;
@@ -615,7 +619,7 @@ TEST_F(TransactionTest, AStalePointerNeverShowsTheEnginesOwnWrites) {
   EXPECT_EQ(seen, 0);
 }
 
-TEST_F(TransactionTest, AListIsPushedAndPoppedByManyThreadsWithoutLossOrLeak) {
+TEST_P(TransactionTest, AListIsPushedAndPoppedByManyThreadsWithoutLossOrLeak) {
   auto* head = pool.root<perdure::link<Node>>("head");
   const std::uint64_t objects = pool.core().heap().usage().objects;
   std::atomic<std::uint64_t> pushed{0};

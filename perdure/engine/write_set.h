@@ -1,6 +1,8 @@
-// The buffered writes of one transaction, in order, and a way to find a word among them.
+// The writes of one transaction, in order, and a way to find a word among them. Where a transaction executes in the log, a
+// write's `value` is the place of the record that holds it (xil::Place): Tx knows which.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <vector>
 
@@ -44,7 +46,14 @@ class WriteSet {
     fresh.offset = offset;
     fresh.value = value;
     fresh.mask = mask;
-    if (writes_.size() > kLinear) add_to_index();
+    if (writes_.size() > kLinear) add_to_index(writes_.size());
+  }
+
+  /// Memory for one more word: the next put() of a new one then needs none.
+  void reserve_one() {
+    if (writes_.size() == writes_.capacity())
+      writes_.reserve(std::max<std::size_t>(2 * kLinear, 2 * writes_.size()));
+    if (writes_.size() >= kLinear) add_to_index(writes_.size() + 1);
   }
 
   void clear() {
@@ -66,9 +75,10 @@ class WriteSet {
     return std::uint64_t{1} << (mix(offset) >> 8 & 63);
   }
 
-  void add_to_index() {
-    if (writes_.size() * 2 > index_.size()) {
-      index_.assign(std::bit_ceil(writes_.size() * 4), Slot{});
+  /// All writes there are, in an index with room for `count`.
+  void add_to_index(std::size_t count) {
+    if (count * 2 > index_.size()) {
+      index_.assign(std::bit_ceil(count * 4), Slot{});
       indexed_ = 0;
     }
     for (; indexed_ < writes_.size(); ++indexed_) {

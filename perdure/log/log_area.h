@@ -1,6 +1,11 @@
 // LogArea: the per-thread logs of a pool, seen as one. Records carry commit stamps; recovery merges
 //          the logs by stamp.
 //
+// A thread's ring is one TornbitLog, or, for an engine that executes in the log, a small TornbitLog (for what must be
+// committed while a transaction is open, or has no room in the log) and an XilLog behind it. Recovery reads either; the salt
+// of the ring's head tells which. (A word for the whole pool could be cut off from the rings that it speaks of, and an
+// older release would not look at it: it would take the new rings for its own. So it refuses them.)
+//
 // One persisted word, the retired stamp, says which records are history: "everything up to here is
 // home". It is what makes per-thread logs safe. Without it, a record alone in an idle thread's log
 // could be replayed over a newer value whose own record another thread has dropped already.
@@ -15,15 +20,29 @@
 #include "perdure/error.h"
 #include "perdure/log/record.h"
 #include "perdure/log/tornbit_log.h"
+#include "perdure/log/xil_log.h"
 #include "perdure/region/region.h"
 
 namespace perdure {
 
+/// How a ring is divided.
+enum class RingLayout : std::uint8_t {
+  kTornbit,  // one TornbitLog
+  kInLog,    // a small TornbitLog, then an XilLog
+};
+
 struct LogSlot {
   explicit LogSlot(const TornbitLog& from) : log(from) {}
   TornbitLog log;
+  /// Transactions execute in it; there from prepare() or collect() on. In a ring without one: never.
+  std::optional<XilLog> xil;
+  Ring xil_ring{};  // of no words, where the layout has none
   /// Records from here on may have home words that are not durable yet.
   std::uint64_t unfenced_from = 0;
+  xil::Place xil_unfenced_from = 0;
+  /// Whether nothing that was committed is in the ring, or everything is retired.
+  bool empty() const { return log.head() == log.tail() && !holds_closed(); }
+  bool holds_closed() const { return xil && xil->head() != xil->begin(); }
   /// The lines of those home words, when the engine keeps count of them; void once the log has been emptied. Only the
   /// slot's own thread touches it: it makes room in it outside commits, while a truncation may be under way.
   std::vector<Offset> unflushed_lines;
@@ -55,15 +74,47 @@ class LogArea {
     const Superblock& super = region_->superblock();
     for (std::uint32_t i = 0; i < super.geometry.log_slots; ++i) {
       const Offset head_at = super.head_offset + i * kLineBytes;
-      const auto head = unseal(load_word(region_->word(head_at)), TornbitLog::kHeadSalt);
+      const Word sealed = load_word(region_->word(head_at));
+      RingLayout layout = RingLayout::kTornbit;
+      auto head = unseal(sealed, kSaltHead);
+      if (!head) {
+        layout = RingLayout::kInLog;
+        head = unseal(sealed, kSaltInLogHead);
+      }
       if (!head)
         return damaged("log " + std::to_string(i) + "'s head (byte " + std::to_string(head_at) +
                        ") fails its check");
-      const Ring ring{region_->word(super.ring_offset + i * super.geometry.ring_bytes),
-                      super.geometry.ring_bytes / kWordBytes, region_->word(head_at)};
-      slots_.push_back(std::make_unique<LogSlot>(TornbitLog(ring, *head, *head)));
+      slots_.push_back(std::make_unique<LogSlot>(log_at(i, layout, *head)));
+      slots_.back()->xil_ring = xil_ring_at(i, layout);
     }
     return {};
+  }
+
+  /// Has every ring laid out as `layout` when a thread first uses it from now on.
+  /// Requires: recover() came before, and no thread has used a log since.   False: the storage failed.
+  ///
+  ///   1. say of each ring of another layout that it was never used; fence   cut here ⇒ either: all are empty
+  ///   2. prepare() each, later                                              cut here ⇒ as told there
+  template <Domain D>
+  [[nodiscard]] bool lay_out(D& domain, RingLayout layout) {
+    bool changed = false;
+    for (std::size_t i = 0; i < slots_.size(); ++i) {
+      LogSlot& slot = *slots_[i];
+      const bool other = (slot.xil_ring.count != 0) != (layout == RingLayout::kInLog);
+      if (!other) continue;
+      if (!is_virgin(i)) {
+        Word* const head = slot.log.ring().head_word;
+        domain.store(head, seal(0, kSaltHead));
+        domain.flush(head, kWordBytes, Site::kLayout);
+        changed = true;
+      }
+      slot.log = log_at(i, layout, 0);
+      slot.xil.reset();
+      slot.xil_ring = xil_ring_at(i, layout);
+    }
+    // Orders: "never used" before the ring is written for the other layout. Without it recovery could read what
+    //         prepare() writes as records of the layout before.
+    return !changed || domain.fence(Site::kLayoutFence);
   }
 
   /// Whether no thread has ever used the slot: nothing of its ring means anything yet.
@@ -83,6 +134,10 @@ class LogArea {
     LogSlot& slot = *slots_[index];
     const std::uint64_t first = slot.log.first_position();
     slot.log.erase(domain, first, first + slot.log.ring().count);
+    if (slot.xil_ring.count != 0) {
+      slot.xil = XilLog::first_in(domain, slot.xil_ring);
+      slot.xil_unfenced_from = slot.xil->begin();
+    }
     // Orders: the ring before the head that vouches for it. Without it recovery could read as
     // records what was there.
     if (!domain.fence(Site::kEraseFence)) return false;
@@ -112,6 +167,8 @@ class LogArea {
     spilled_words_ = 0;
     for (std::size_t i = 0; i < slots_.size(); ++i) {
       if (is_virgin(i)) continue;
+      if (auto found = collect_in_log(i, *retired, check_targets, records); !found)
+        return found.error();
       TornbitLog::Reader reader = slots_[i]->log.reader();
       std::uint64_t end = reader.position();
       for (;;) {
@@ -125,7 +182,6 @@ class LogArea {
         dirty_[i] = true;
         if (next.stamp <= *retired) continue;
         if (next.stamp >= kMaxStamp) return damaged(where + " has a stamp that is out of range");
-        last_stamp = std::max(last_stamp, next.stamp);
         if (!expand_spill(next))
           return damaged(where + " names spilled entries that fail their checksum");
         if (check_targets && !targets_valid(next))
@@ -134,6 +190,7 @@ class LogArea {
       }
       dirty_[i] = dirty_[i] || slots_[i]->log.has_remains(end);
     }
+    for (const Record& record : records) last_stamp = std::max(last_stamp, record.stamp);
     std::sort(records.begin(), records.end(),
               [](const Record& a, const Record& b) { return a.stamp < b.stamp; });
     for (std::size_t i = 1; i < records.size(); ++i) {
@@ -178,13 +235,17 @@ class LogArea {
     for (std::size_t i = 0; i < slots_.size(); ++i) {
       if (!dirty_[i]) continue;
       slots_[i]->log.erase_from(domain, slots_[i]->log.head());
+      if (slots_[i]->xil) slots_[i]->xil->settle(domain);
       ++report.logs_erased;
     }
     // Orders: the erased and adopted words before the first new record. Without it a cut could keep
     // the start of that record and, behind it, the rest of an old one; or a head and a size from
     // before what it builds on.
     durable = domain.fence(Site::kEraseFence) && durable;
-    for (auto& slot : slots_) slot->unfenced_from = slot->log.tail();
+    for (auto& slot : slots_) {
+      slot->unfenced_from = slot->log.tail();
+      if (slot->xil) empty_in_log(*slot, slot->xil->begin());
+    }
     if (!durable)
       return Error{Code::kIo,
                    region_->path() + ": a sync failed during recovery; nothing was lost, reopen"};
@@ -207,15 +268,24 @@ class LogArea {
   ///   2. retire the last stamp; fence                  cut here ⇒ none is
   ///   3. move the heads; fence                         cut here ⇒ old heads, but only history there
   ///
+  /// An XilLog has no head on the media, so nothing to do for it in 3; what it must do in 1 is told in xil_log.h. Transactions
+  /// may be open in it, and stay.
+  ///
   /// `home_site` kHome: each commit completes the home words of the one before it, so that only
   /// each log's last record is open; kHomeBulk: none was flushed yet, all records are walked, each
   /// line once.
   template <Domain D>
   [[nodiscard]] bool truncate(D& domain, std::uint64_t last_stamp, Site home_site) {
     lines_.clear();
-    for (auto& slot : slots_) {
-      if (slot->log.head() == slot->log.tail()) continue;
-      note_lines(slot->log, slot->unfenced_from, last_stamp);
+    consumed_in_log_.clear();
+    for (std::size_t i = 0; i < slots_.size(); ++i) {
+      LogSlot& slot = *slots_[i];
+      if (slot.log.head() != slot.log.tail()) note_lines(slot.log, slot.unfenced_from, last_stamp);
+      if (!slot.holds_closed()) continue;
+      const xil::Place end = slot.xil->begin();  // once: its owner may abort meanwhile
+      note_lines(*slot.xil, slot.xil_unfenced_from, end, last_stamp);
+      slot.xil->reset_holes(domain, end);
+      consumed_in_log_.emplace_back(i, end);
     }
     flush_lines(domain, home_site);
     // Orders: all home words before the stamp that retires their records.
@@ -228,6 +298,7 @@ class LogArea {
       slot->log.persist_head(domain);
       slot->unfenced_from = slot->log.tail();
     }
+    for (const auto& [index, end] : consumed_in_log_) empty_in_log(*slots_[index], end);
     // Orders: the heads before the words behind them are written again: recovery starts reading at
     // the head, and a word of the next lap there would look like the end of the log.
     return domain.fence(Site::kHeadFence);
@@ -240,16 +311,26 @@ class LogArea {
   [[nodiscard]] bool consume(D& domain, std::uint64_t last_stamp) {
     lines_.clear();
     consumed_.clear();
+    consumed_in_log_.clear();
     for (std::size_t i = 0; i < slots_.size(); ++i) {
       const TornbitLog& log = slots_[i]->log;
-      if (log.head() == log.tail()) continue;
-      const std::uint64_t end = note_lines(log, log.head(), last_stamp);
-      if (end != log.head()) consumed_.emplace_back(i, end);
+      if (log.head() != log.tail()) {
+        const std::uint64_t end = note_lines(log, log.head(), last_stamp);
+        if (end != log.head()) consumed_.emplace_back(i, end);
+      }
+      if (!slots_[i]->holds_closed()) continue;
+      const XilLog& xil = *slots_[i]->xil;
+      const xil::Place end = note_lines(xil, xil.head(), xil.begin(), last_stamp);
+      if (end == xil.head()) continue;
+      xil.reset_holes(domain, end);
+      consumed_in_log_.emplace_back(i, end);
     }
-    if (consumed_.empty()) return true;
+    if (consumed_.empty() && consumed_in_log_.empty()) return true;
     flush_lines(domain, Site::kHomeBulk);
     // Orders: all home words before the stamp that retires their records.
     if (!domain.fence(Site::kTruncateHome) || !retire(domain, last_stamp)) return false;
+    for (const auto& [index, end] : consumed_in_log_) empty_in_log(*slots_[index], end);
+    if (consumed_.empty()) return true;
     for (const auto& [index, end] : consumed_) slots_[index]->log.persist_head_at(domain, end);
     // Orders: the heads before the words behind them are written again, as in truncate().
     if (!domain.fence(Site::kHeadFence)) return false;
@@ -296,14 +377,93 @@ class LogArea {
   }
 
  private:
+  static std::uint64_t tornbit_words(std::uint64_t ring_words, RingLayout layout) {
+    if (layout == RingLayout::kTornbit) return ring_words;
+    // A quarter, but 2 KiB, which the heap's largest record needs, and no less than an XilLog cannot use.
+    constexpr std::uint64_t kMostInLog = (xil::kMaxBack + 1) * xil::kRecordWords;
+    return std::max({std::uint64_t{256}, ring_words / 4,
+                     ring_words > kMostInLog ? ring_words - kMostInLog : 0});
+  }
+  Ring ring_at(std::size_t index) const {
+    const Superblock& super = region_->superblock();
+    return {region_->word(super.ring_offset + index * super.geometry.ring_bytes),
+            super.geometry.ring_bytes / kWordBytes,
+            region_->word(super.head_offset + index * kLineBytes)};
+  }
+  TornbitLog log_at(std::size_t index, RingLayout layout, std::uint64_t head) const {
+    Ring ring = ring_at(index);
+    ring.count = tornbit_words(ring.count, layout);
+    return {ring, head, head, layout == RingLayout::kTornbit ? kSaltHead : kSaltInLogHead};
+  }
+  Ring xil_ring_at(std::size_t index, RingLayout layout) const {
+    const Ring ring = ring_at(index);
+    const std::uint64_t before = tornbit_words(ring.count, layout);
+    return {ring.words + before, ring.count - before, nullptr};
+  }
+
+  /// Gives the room of an XilLog back, whose transactions up to `end` are retired.
+  static void empty_in_log(LogSlot& slot, xil::Place end) {
+    slot.xil_unfenced_from = end;
+    slot.xil->truncate_to(end);
+  }
+
+  /// collect() for the XilLog of a slot, which it makes. Errors: kCorrupt.
+  Result<void> collect_in_log(std::size_t index, std::uint64_t retired, bool check_targets,
+                              std::vector<Record>& records) {
+    LogSlot& slot = *slots_[index];
+    if (slot.xil_ring.count == 0) return {};
+    const std::string log = "log " + std::to_string(index);
+    const XilScan scan = scan_xil(slot.xil_ring, retired);
+    if (scan.damage != nullptr)
+      return damaged(log + ", record " + std::to_string(scan.damaged_record) +
+                     " of execution in log: " + scan.damage);
+    slot.xil.emplace(slot.xil_ring, scan);
+    dirty_[index] = !scan.transactions.empty() || slot.xil->needs_settling();
+    std::vector<MaskedWrite> writes;
+    for (const XilTransaction& transaction : scan.transactions) {
+      const std::string where =
+          log + ", the transaction that ends at record " +
+          std::to_string(transaction.commit % (slot.xil_ring.count / xil::kRecordWords));
+      if (transaction.stamp >= kMaxStamp)
+        return damaged(where + " has a stamp that is out of range");
+      writes.clear();
+      if (!perdure::for_each_write(slot.xil_ring, transaction,
+                                   [&](const MaskedWrite& write) { writes.push_back(write); }))
+        return damaged(where + " has a mask without its word");
+      Record record{transaction.stamp, {}};
+      record::encode_entries(writes, record.entries);
+      if (check_targets && !targets_valid(record))
+        return damaged(where + " writes outside the pool's data");
+      records.push_back(std::move(record));
+    }
+    return {};
+  }
+
+  /// As below, for the transactions of an XilLog that were closed in [from, end).
+  xil::Place note_lines(const XilLog& log, xil::Place from, xil::Place end,
+                        std::uint64_t last_stamp) {
+    return log.for_each_closed(
+        from, end,
+        [&](std::uint64_t stamp, xil::Place first, xil::Place commit) {
+          if (stamp > last_stamp) return false;
+          for (xil::Place place = first; place < commit; ++place)
+            note_line(log.update(place).address);
+          return true;
+        },
+        [](xil::Place, xil::Place) {});
+  }
+  void note_line(Offset offset) {
+    const Offset line = round_down(offset, kLineBytes);
+    if (lines_.empty() || lines_.back() != line) lines_.push_back(line);
+  }
+
   /// Adds the lines that the records of `log` from `from` on touch, as far as `last_stamp`; returns where those end.
   std::uint64_t note_lines(const TornbitLog& log, std::uint64_t from, std::uint64_t last_stamp) {
     TornbitLog::Reader reader(log.ring(), from, log.tail());
     std::uint64_t end = from;
     std::uint64_t stamp = 0;
     const auto note = [&](const MaskedWrite& write) {
-      const Offset line = round_down(write.offset, kLineBytes);
-      if (lines_.empty() || lines_.back() != line) lines_.push_back(line);
+      note_line(write.offset);
       return true;
     };
     while (record::read(reader, stamp, entries_) == record::Found::kRecord && stamp <= last_stamp) {
@@ -337,7 +497,9 @@ class LogArea {
   void adopt(D& domain) const {
     domain.flush(region_->state(), sizeof(StatePage), Site::kAdopt);
     for (std::size_t i = 0; i < slots_.size(); ++i) {
-      if (!is_virgin(i)) slots_[i]->log.adopt(domain);
+      if (is_virgin(i)) continue;
+      slots_[i]->log.adopt(domain);
+      if (slots_[i]->xil) slots_[i]->xil->adopt(domain);
     }
     for (const Spilled& spilled : spilled_) {
       domain.flush(region_->word(spilled.offset), spilled.words * kWordBytes, Site::kAdopt);
@@ -399,6 +561,8 @@ class LogArea {
   std::vector<Word> entries_;  // reused by truncate()
   std::vector<std::pair<std::size_t, std::uint64_t>>
       consumed_;  // reused by consume(): slot, new head
+  std::vector<std::pair<std::size_t, xil::Place>>
+      consumed_in_log_;  // the same for XilLogs, by truncate(), too
 };
 
 }  // namespace perdure

@@ -29,8 +29,9 @@ class TornbitLog {
  public:
   static constexpr const char* kName = "tornbit";
 
-  TornbitLog(Ring ring, std::uint64_t head, std::uint64_t tail)
-      : ring_(ring), head_(head), tail_(tail) {}
+  /// `head_salt`: seals the head; another one than kHeadSalt tells a ring that is laid out in another way.
+  TornbitLog(Ring ring, std::uint64_t head, std::uint64_t tail, std::uint16_t head_salt = kHeadSalt)
+      : ring_(ring), head_(head), tail_(tail), head_salt_(head_salt) {}
 
   /// Log words that `payload` words take: 64 bits a word into 63.
   static constexpr std::uint64_t log_words(std::uint64_t payload) {
@@ -92,7 +93,7 @@ class TornbitLog {
   /// The same ahead of truncate_to(position), so that the producer gets the room only when the head is durable.
   template <Domain D>
   void persist_head_at(D& domain, std::uint64_t position) {
-    domain.store(ring_.head_word, seal(position, kHeadSalt));
+    domain.store(ring_.head_word, seal(position, head_salt_));
     domain.flush(ring_.head_word, kWordBytes, Site::kHead);
   }
 
@@ -220,6 +221,7 @@ class TornbitLog {
   Ring ring_;
   std::uint64_t head_;
   std::uint64_t tail_;
+  std::uint16_t head_salt_;
   WordBuffer packed_;
 };
 

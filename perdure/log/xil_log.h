@@ -40,9 +40,12 @@
 // recovery goes backward from the newest commit, and the head needs no run that starts at the ring's beginning: the log
 // wraps and may be truncated anywhere, while a transaction is under way, too. Holes are reset by writing back what the
 // caches hold of them.
-// Threads: one owner.
+// Threads: one owner; one more at a time may truncate: for_each_closed, reset_holes, truncate_to. The owner may be another
+// thread from one transaction to the next.
 #pragma once
 
+#include <array>
+#include <atomic>
 #include <vector>
 
 #include "perdure/base/check.h"
@@ -81,14 +84,20 @@ class XilLog {
   std::uint64_t capacity_records() const { return records_.count(); }
   /// Records that the open transaction may still append; room for the one that closes it is kept back.
   std::uint64_t free_records() const {
-    const std::uint64_t used = tail_ - head_;
+    const std::uint64_t used = tail_ - head();
     return used >= records_.count() ? 0 : records_.count() - used - 1;
   }
   /// Records of the open transaction.
   std::uint64_t open_records() const { return tail_ - begin_; }
-  Place head() const { return head_; }
+  // Head and begin are atomic, as TornbitLog's head and tail: acquire and release hand the records between them over to
+  // who truncates, and their room back.
+  Place head() const {
+    return std::atomic_ref<Place>(const_cast<Place&>(head_)).load(std::memory_order_acquire);
+  }
   /// The end of what is closed, committed or aborted; the open transaction starts here.
-  Place begin() const { return begin_; }
+  Place begin() const {
+    return std::atomic_ref<Place>(const_cast<Place&>(begin_)).load(std::memory_order_acquire);
+  }
   const Ring& ring() const { return records_.ring(); }
 
   /// Writes `value`'s bytes of mask `bytes`, for the word at `address`, to the log.
@@ -104,6 +113,18 @@ class XilLog {
     return tail_++;
   }
 
+  /// Records that a write takes.
+  static std::uint64_t records_for(const MaskedWrite& write) {
+    return xil::is_bytes(write.mask) ? 1 : 2;
+  }
+  /// The same for any mask. Requires: records_for(write) <= free_records().
+  template <Domain D>
+  void append(D& domain, const MaskedWrite& write) {
+    if (!xil::is_bytes(write.mask)) append(domain, write.offset, write.mask, 0);
+    append(domain, write.offset, write.value,
+           xil::is_bytes(write.mask) ? xil::bytes_of_mask(write.mask) : 0xff);
+  }
+
   /// Changes bytes of a record of the open transaction, in place while its counts allow; else by a new record, which holds
   /// all its bytes.
   /// Requires: a place of the open transaction; 0 < free_records().   Returns: where the record stands now.
@@ -112,7 +133,7 @@ class XilLog {
     PERDURE_CHECK(place >= begin_ && place < tail_,
                   "a record of the open transaction is rewritten");
     Update update = xil::update_of(records_.load(place));
-    const Word mask = bit_mask(bytes);
+    const Word mask = xil::mask_of_bytes(bytes);
     update.value = (update.value & ~mask) | (value & mask);
     update.bytes |= bytes;
     if (update.rewrites == xil::kMaxRewrites || rewrites_ == xil::kMaxRewriteSum)
@@ -125,6 +146,11 @@ class XilLog {
 
   /// What the transaction wrote at `place`: its own reads. Requires: a place of the open transaction.
   Update update(Place place) const { return xil::update_of(records_.load(place)); }
+
+  /// Whether a commit under `stamp` must wait until the last one is truncated: its record could not tell their distance.
+  bool too_far_apart(std::uint64_t stamp) const {
+    return needs_last_commit() && stamp - last_stamp_ > xil::kMaxAge;
+  }
 
   /// Closes the open transaction by a commit record under `stamp` and starts the write-back of its records.
   /// Requires: open_records() > 0; a stamp above all before in this log, below 2^48, and less than 2^24 above the last
@@ -139,6 +165,9 @@ class XilLog {
     records_.store(domain, tail_,
                    records_.seal({true, stamp, tail_ - begin_, age, rewrites_}, tail_));
     records_.flush(domain, begin_, tail_ + 1, Site::kXilRecord);
+    // Again: the owner that aborted may have been another thread, whose flushes this one's fence does not complete.
+    if (aborted_since_commit_) records_.flush(domain, begin_ - 1, begin_, Site::kXilBridge);
+    aborted_since_commit_ = false;
     last_commit_ = tail_;
     last_stamp_ = stamp;
     close();
@@ -162,38 +191,76 @@ class XilLog {
     for (Place place = begin_ + kAbortEvery - 1; place < tail_; place += kAbortEvery)
       put_abort(domain, place);
     put_abort(domain, tail_);
-    const Place from = begin_;
+    aborted_since_commit_ = true;
+    // Relaxed: close() hands it over.
+    std::atomic_ref<Place>(last_abort_).store(tail_, std::memory_order_relaxed);
     close();
-    if (!holes_.empty() && holes_.back().end == from) {
-      holes_.back().end = tail_;
-    } else {
-      holes_.push_back({from, tail_});
+  }
+
+  /// Calls committed(stamp, first, commit) for the transactions that were closed in [from, end), in their order, until it
+  /// returns false, and aborted(first, last) for what was given up; returns where those end that it was called for.
+  /// Requires: boundaries between transactions, head() <= from <= end <= begin(). Threads: any one, while the owner goes on.
+  template <class Committed, class Aborted>
+  Place for_each_closed(Place from, Place end, Committed committed, Aborted aborted) const {
+    for (Place place = from; place < end; ++place) {
+      const xil::Halves found = records_.load(place);
+      if (xil::is_data(found)) continue;
+      if (!xil::is_commit(found)) {
+        aborted(from, place);
+      } else if (!committed(xil::closing_of(found).stamp, from, place)) {
+        return from;
+      }
+      from = place + 1;
     }
+    return from;
   }
 
   /// Starts the write-back of all holes before `position`.
   /// Durable: after the caller's next fence, which must come before truncate_to(position).
   template <Domain D>
   void reset_holes(D& domain, Place position) const {
-    for (const Hole& hole : holes_) {
-      if (hole.from >= position) return;
-      records_.flush(domain, hole.from, std::min(hole.end, position), Site::kXilHole);
-    }
+    const Place from = head();
+    const Place last =
+        std::atomic_ref<Place>(const_cast<Place&>(last_abort_)).load(std::memory_order_relaxed);
+    if (last < from) return;
+    for_each_closed(
+        from, position, [](std::uint64_t, Place, Place) { return true; },
+        [&](Place first, Place abort) {
+          records_.flush(domain, first, abort + 1, Site::kXilHole);
+        });
   }
   /// Gives the room before `position` back, in memory only.
   /// Requires: head() <= position <= begin(); a durable word of the caller's says that all commits before it are retired;
   ///           reset_holes(position) and a fence came before.
   void truncate_to(Place position) {
-    PERDURE_CHECK(position >= head_ && position <= begin_, "a log is truncated to what is closed");
-    head_ = position;
-    std::erase_if(holes_, [&](const Hole& hole) { return hole.end <= position; });
-    if (!holes_.empty()) holes_.front().from = std::max(holes_.front().from, position);
+    PERDURE_CHECK(position >= head() && position <= begin(),
+                  "a log is truncated to what is closed");
+    std::atomic_ref<Place>(head_).store(position, std::memory_order_release);
   }
 
   /// Starts the write-back of the whole ring: what a killed process left may be in caches only.
   template <Domain D>
   void adopt(D& domain) const {
     records_.flush(domain, head_, head_ + records_.count(), Site::kAdopt);
+  }
+  /// Whether settle() has anything to write.
+  bool needs_settling() const {
+    if (found_.size() > 1) return true;
+    for (Place place = tail_; place < head_ + records_.count(); ++place) {
+      if (records_.data_written(place) || records_.meta_written(place)) return true;
+    }
+    return false;
+  }
+  /// Makes a ring that never held a log read as not yet written, and makes its first log.
+  /// Durable: after the caller's fence (Site::kEraseFence).
+  template <Domain D>
+  static XilLog first_in(D& domain, const Ring& ring) {
+    const std::array<Word, 512> missing{};
+    for (std::uint64_t at = 0; at < ring.count; at += missing.size()) {
+      const auto count = std::min<std::uint64_t>(missing.size(), ring.count - at);
+      domain.write_through(ring.words + at, missing.data(), count, Site::kEraseRing);
+    }
+    return XilLog(ring, scan_xil(ring, 0));
   }
   /// Puts what scan_xil() found in order: holes get their torn bits, everything behind the last transaction reads as not
   /// yet written. Requires: called once, before the first append; the word that says what is retired is durable.
@@ -211,21 +278,8 @@ class XilLog {
   }
 
  private:
-  struct Hole {
-    Place from;
-    Place end;
-  };
-
-  static constexpr Word bit_mask(std::uint8_t bytes) {
-    Word mask = 0;
-    for (unsigned i = 0; i < kWordBytes; ++i) {
-      if ((bytes >> i & 1) != 0) mask |= byte_mask(i, 1);
-    }
-    return mask;
-  }
-
   /// Whether recovery may need the last commit, too, to accept the next.
-  bool needs_last_commit() const { return last_stamp_ != 0 && last_commit_ >= head_; }
+  bool needs_last_commit() const { return last_stamp_ != 0 && last_commit_ >= head(); }
 
   template <Domain D>
   void put(D& domain, Place place, const Update& update) {
@@ -238,7 +292,8 @@ class XilLog {
     records_.flush(domain, place, place + 1, Site::kXilBridge);
   }
   void close() {
-    begin_ = ++tail_;
+    ++tail_;
+    std::atomic_ref<Place>(begin_).store(tail_, std::memory_order_release);
     rewrites_ = 0;
   }
 
@@ -259,8 +314,9 @@ class XilLog {
   Place tail_;
   Place last_commit_ = 0;
   std::uint64_t last_stamp_ = 0;
-  std::uint64_t rewrites_ = 0;         // of the open transaction's records
-  std::vector<Hole> holes_;            // of aborted transactions, in order
+  std::uint64_t rewrites_ = 0;  // of the open transaction's records
+  Place last_abort_ = 0;
+  bool aborted_since_commit_ = false;
   std::vector<XilTransaction> found_;  // by recovery, until settle()
 };
 

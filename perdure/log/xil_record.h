@@ -28,6 +28,7 @@
 #include <optional>
 
 #include "perdure/base/crc32c.h"
+#include "perdure/base/masked_write.h"
 #include "perdure/log/ring.h"
 
 namespace perdure::xil {
@@ -68,6 +69,23 @@ struct Update {
   std::uint8_t bytes;  // bit i: byte i of the value counts
   unsigned rewrites = 0;
 };
+
+/// The bytes of a mask. Requires, to lose nothing: is_bytes(mask).
+constexpr std::uint8_t bytes_of_mask(Word mask) {
+  // Each byte's lowest bit, moved to the top byte; no two meet on the way.
+  return static_cast<std::uint8_t>((mask & 0x0101010101010101) * 0x0102040810204080 >> 56);
+}
+constexpr Word mask_of_bytes(std::uint8_t bytes) {
+  Word mask = 0;
+  for (unsigned i = 0; i < kWordBytes; ++i) {
+    if ((bytes >> i & 1) != 0) mask |= byte_mask(i, 1);
+  }
+  return mask;
+}
+/// Whether a mask is one of whole bytes. Any other takes two records: one without bytes, whose value is the mask, and the
+/// word's own behind it.
+constexpr bool is_bytes(Word mask) { return mask_of_bytes(bytes_of_mask(mask)) == mask; }
+static_assert(bytes_of_mask(0xff00'0000'00ff'00ff) == 0b1000'0101 && is_bytes(kWholeWord));
 
 /// The record that closes a transaction.
 struct Closing {

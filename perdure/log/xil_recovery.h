@@ -47,6 +47,26 @@ void for_each_update(const Ring& ring, const XilTransaction& transaction, Visit 
     visit(xil::update_of(records.load(place)));
 }
 
+/// The same as masked writes. False: a record without bytes stands before another word's, which no log writes.
+template <class Visit>
+[[nodiscard]] bool for_each_write(const Ring& ring, const XilTransaction& transaction,
+                                  Visit visit) {
+  bool sound = true;
+  std::optional<xil::Update> bits;
+  for_each_update(ring, transaction, [&](const xil::Update& update) {
+    if (bits && bits->address != update.address) sound = false;
+    if (bits) {
+      visit(MaskedWrite{update.address, update.value, bits->value});
+      bits.reset();
+    } else if (update.bytes == 0) {
+      bits = update;
+    } else {
+      visit(MaskedWrite{update.address, update.value, xil::mask_of_bytes(update.bytes)});
+    }
+  });
+  return sound && !bits;
+}
+
 namespace xil {
 
 class Scanner {

@@ -4,7 +4,7 @@
 //   page 0            superblock: written once, at creation, sealed by a CRC
 //   page 1            state: one sealed word per line (see StatePage)
 //   root table        root_entries × RootEntry
-//   log heads         log_slots × one line, a sealed position each
+//   log heads         log_slots × one line, a sealed position each; the salt tells how its ring is divided
 //   segment table     one sealed word per segment of the capacity; zero beyond the grown part
 //   rings             log_slots × ring_bytes
 //   heap              segments, from heap_offset to grown_bytes
@@ -33,7 +33,8 @@ inline constexpr std::size_t kRootNameBytes = 32;
 // Salts of sealed words, one per field.
 inline constexpr std::uint16_t kSaltGrown = 0x4752;
 inline constexpr std::uint16_t kSaltRetired = 0x5254;
-inline constexpr std::uint16_t kSaltHead = 0x4844;
+inline constexpr std::uint16_t kSaltHead = 0x4844;       // of a ring that is one torn-bit log
+inline constexpr std::uint16_t kSaltInLogHead = 0x5848;  // of a ring in which transactions execute
 inline constexpr std::uint16_t kSaltSegment = 0x5347;
 inline constexpr std::uint16_t kSaltBlock = 0x424b;
 

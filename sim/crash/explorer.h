@@ -69,6 +69,8 @@ struct Scenario {
   unsigned resume_steps = 2;                  // steps made after a recovery that is cut again
   unsigned depth = 2;                         // as Options::depth, when that is less
   Truncation truncation = Truncation::kAuto;  // not kBackground: that thread cannot take turns
+  EngineKind engine = EngineKind::kMnemosyne;
+  bool alternate_engines = false;  // each open takes another durable engine than the last
 };
 
 /// The same for a persistent address space: heap, static variables and regions. Its files are modelled with it: the names

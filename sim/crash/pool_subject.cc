@@ -1,5 +1,6 @@
 // A Scenario as a Subject: sessions are pools over the lab's memory.
 #include <algorithm>
+#include <cstring>
 
 #include "perdure/engine/redo.h"
 #include "sim/crash/explorer.h"
@@ -20,7 +21,7 @@ class PoolSession final : public Session {
                                       lab.backing())
                       .value(),
                   [&](const EngineParts& parts) {
-                    return make_engine(EngineKind::kMnemosyne, parts, lab.domain());
+                    return make_engine(engine_for(scenario, lab), parts, lab.domain());
                   },
                   kLockBits)
                   .value()) {
@@ -66,6 +67,14 @@ class PoolSession final : public Session {
   }
 
  private:
+  /// What the first log's head says of the last engine: an image has no other memory of it.
+  static EngineKind engine_for(const Scenario& scenario, Lab& lab) {
+    if (!scenario.alternate_engines) return scenario.engine;
+    Superblock super{};
+    std::memcpy(&super, lab.base(), sizeof(super));
+    const Word head = load_word(reinterpret_cast<const Word*>(lab.base() + super.head_offset));
+    return unseal(head, kSaltInLogHead) ? EngineKind::kMnemosyne : EngineKind::kBlurred;
+  }
   static std::string at(Offset object) { return "the object at offset " + std::to_string(object); }
 
   const Scenario* scenario_;

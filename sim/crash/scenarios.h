@@ -22,12 +22,16 @@ T& root_of(Pool& pool, std::string_view name) {
   return *root;
 }
 
+/// The same scenario on the engine that executes in the log.
+Scenario blurred(Scenario scenario);
+
 std::vector<Subject>
 transaction_scenarios();                     // commit, abort, log laps, truncation, spilled records
 std::vector<Subject> heap_scenarios();       // allocate, free, reuse, roots, growth
 std::vector<Subject> thread_scenarios();     // logs of several threads, merged by stamp
 std::vector<Subject> log_scenarios();        // the bare logs, and perdure::Log
 std::vector<Subject> xil_scenarios();        // the bare log of execution in log
+std::vector<Subject> in_log_scenarios();     // an engine that executes in such logs
 std::vector<Subject> space_scenarios();      // regions and static variables of an address space
 std::vector<Subject> container_scenarios();  // hash_map, btree_map, rb_map, vector, string
 std::vector<Subject> frame_scenarios();  // the frame pool's table: swapping, files, reconstruction

@@ -132,10 +132,18 @@ Scenario relaxed() {
 }  // namespace
 
 std::vector<Subject> thread_scenarios() {
-  return {
-      subject_of(relaxed()),          subject_of(turns()),       subject_of(foreign_checkpoint()),
-      subject_of(idle_log()),         subject_of(handed_over()), subject_of(consumed()),
-      subject_of(turns_each_commit())};
+  return {subject_of(relaxed()),
+          subject_of(turns()),
+          subject_of(foreign_checkpoint()),
+          subject_of(idle_log()),
+          subject_of(handed_over()),
+          subject_of(consumed()),
+          subject_of(turns_each_commit()),
+          subject_of(blurred(turns())),
+          subject_of(blurred(foreign_checkpoint())),
+          subject_of(blurred(idle_log())),
+          subject_of(blurred(consumed())),
+          subject_of(blurred(turns_each_commit()))};
 }
 
 }  // namespace perdure::crash

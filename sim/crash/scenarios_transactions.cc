@@ -231,6 +231,16 @@ std::vector<Subject> transaction_scenarios() {
       subject_of(two_page_ring()),
       subject_of(spilled()),
       subject_of(spilled_object()),
+      subject_of(blurred(bytes())),
+      subject_of(blurred(aborts())),
+      subject_of(blurred(laps())),
+      subject_of(blurred(laps_truncated(
+          "each-commit", "home words are forced and the record kept within the commit",
+          Truncation::kEachCommit))),
+      subject_of(blurred(laps_truncated("when-full", "logs are emptied only when full, in bulk",
+                                        Truncation::kWhenFull))),
+      subject_of(blurred(spilled())),
+      subject_of(blurred(spilled_object())),
   };
 }
 

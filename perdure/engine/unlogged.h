@@ -1,0 +1,54 @@
+// Unlogged: the yardsticks, engines without a log: what isolation and flushes cost by themselves. Not for data.
+#pragma once
+
+#include "perdure/engine/engine.h"
+
+namespace perdure {
+
+/// The yardsticks: no log. With `kFlush` home words are flushed and fenced once, at the end (a cut
+/// in between leaves half a transaction); without it nothing is made durable at all.
+template <Domain D, bool kFlush>
+class Unlogged final : public Engine {
+ public:
+  Unlogged(const EngineParts& parts, D domain) : parts_(parts), domain_(std::move(domain)) {}
+  Result<RecoveryReport> recover() override { return parts_.logs->recover(domain_); }
+  void commit(Tx& tx, std::size_t, Durability) override {
+    const std::uint64_t stamp = parts_.clock->draw().stamp;
+    if (stamp != tx.snapshot() + 1 && !tx.validate()) throw Conflict{};
+    publish(tx.writes(), 0);
+    tx.make_visible(stamp);
+    tx.finish();
+  }
+  void publish(std::span<const MaskedWrite> writes, std::size_t) override {
+    for (const MaskedWrite& write : writes) {
+      parts_.logs->apply(domain_, write);
+      if (kFlush) domain_.flush(parts_.region->word(write.offset), kWordBytes, Site::kHome);
+    }
+    if (kFlush) (void)domain_.fence(Site::kLogCommit);  // a yardstick: it promises nothing
+  }
+  void sync() override {}
+  void truncate() override {}
+  void set_truncation(Truncation) override {
+    throw Exception(Code::kMisuse, "this engine keeps no logs that could be truncated");
+  }
+  Truncation truncation() const override { return Truncation::kAuto; }
+  Result<void> grow(std::uint64_t segments, Word fresh) override {
+    return parts_.region->grow(domain_, segments, fresh);
+  }
+  bool poisoned() const override { return false; }
+  void store(Word* home, Word value) override { domain_.store(home, value); }
+  void merge(Word* home, Word value, Word mask) override { domain_.merge(home, value, mask); }
+  void write_through(Word* home, const Word* words, std::size_t count, Site site) override {
+    domain_.write_through(home, words, count, site);
+  }
+  void flush(const void* address, std::size_t bytes, Site site) override {
+    domain_.flush(address, bytes, site);
+  }
+  bool fence(Site site) override { return domain_.fence(site); }
+
+ private:
+  EngineParts parts_;
+  [[no_unique_address]] D domain_;
+};
+
+}  // namespace perdure
