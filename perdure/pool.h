@@ -40,6 +40,9 @@ struct PoolOptions {
   std::optional<LatencyModel> latency;
   /// How long what a relaxed transaction did may stay volatile; zero: until somebody asks. See Durability.
   std::chrono::milliseconds relaxed_delay{10};
+  /// Bounds recovery: a thread's log is emptied when it holds this much. 0: when it is full, at ring_bytes; else from
+  /// 16 KiB.
+  std::uint64_t log_limit_bytes = 0;
   /// 2^lock_bits ownership records, of 8 bytes each.
   unsigned lock_bits = 20;
 

@@ -48,6 +48,9 @@ void add_open_options(CLI::App& command, PoolOptions& options) {
        {"when-full", Truncation::kWhenFull},
        {"background", Truncation::kBackground}},
       "When logs are emptied: auto, each-commit, next-commit, when-full or background");
+  add_size(
+      command, "--log-limit", options.log_limit_bytes,
+      "Empty logs when one holds this much, so that recovery has no more to replay; 0: when full");
 }
 
 void add_create_options(CLI::App& command, PoolOptions& options) {

@@ -22,6 +22,9 @@ void Pool::StorageDelete::operator()(Storage* storage) const {
 
 namespace {
 
+/// The heap's largest record fits into what it leaves of the smallest log.
+constexpr std::uint64_t kLeastLogLimit = std::uint64_t{16} << 10;
+
 Geometry geometry_of(const PoolOptions& options) {
   return {options.capacity_bytes, options.segment_bytes, options.ring_bytes, options.log_slots,
           options.root_entries};
@@ -37,6 +40,11 @@ Result<void> check_options(const std::string& path, const PoolOptions& options) 
   if (options.truncation != Truncation::kAuto && !is_durable(options.engine))
     return Error{Code::kInvalid,
                  path + ": a yardstick engine keeps no logs; leave truncation at auto"};
+  if (options.log_limit_bytes != 0 && options.log_limit_bytes < kLeastLogLimit)
+    return Error{Code::kInvalid, path + ": log_limit_bytes is " +
+                                     std::to_string(options.log_limit_bytes) +
+                                     ", must be 0 (no limit but the log's size) or at least " +
+                                     std::to_string(kLeastLogLimit)};
   if (options.lock_bits < 1 || options.lock_bits > 30)
     return Error{Code::kInvalid, path + ": lock_bits is " + std::to_string(options.lock_bits) +
                                      ", must be from 1 to 30"};
@@ -102,6 +110,7 @@ Result<Pool> Pool::open_region(std::unique_ptr<Region> region, const PoolOptions
       std::move(region),
       [&](EngineParts parts) {
         parts.relaxed_delay = options.relaxed_delay;
+        parts.log_limit_bytes = options.log_limit_bytes;
         if (sync)
           return stamp(options, parts, pool.counters_.get(),
                        Sync<RegionDevice>(pool.storage_->group));

@@ -196,6 +196,42 @@ TEST_P(TruncationTest, OfWhatIsAcknowledgedTheLogsHoldWhatTheModeSays) {
   EXPECT_EQ(records_in_logs(), 0u) << "a change empties the logs first";
 }
 
+TEST_P(TruncationTest, ALimitBoundsWhatRecoveryReplays) {
+  // What a crash at any of some moments leaves to replay, at most, and what was committed in all.
+  const auto most_records = [&](std::uint64_t limit) {
+    PoolOptions options = this->options();
+    options.ring_bytes = std::uint64_t{128} << 10;
+    options.log_limit_bytes = limit;
+    path_ = dir_ / ("pool" + std::to_string(limit));
+    Pool pool = Pool::create(path_, options).value();
+    auto* table = pool.root<Table>("table");
+    std::uint64_t most = 0;
+    for (std::uint64_t i = 1; i <= 1000; ++i) {
+      pool.atomically(Durability::kRelaxed, [&](Tx& tx) {
+        for (std::size_t k = 0; k < 4; ++k) tx.store(table->word[(i + k * 100) % 600], i);
+      });
+      if (i % 50 == 0) most = std::max(most, records_in_logs());
+    }
+    // Larger than the limit: it must work all the same, and go at once.
+    pool.atomically([&](Tx& tx) {
+      for (std::uint64_t k = 0; k < 600; ++k) tx.store(table->word[k], k + 1);
+    });
+    std::filesystem::copy_file(path_, path_ + ".copy",
+                               std::filesystem::copy_options::overwrite_existing);
+    Pool copy = Pool::inspect(path_ + ".copy").value();
+    EXPECT_EQ(copy.find_root<Table>("table")->word[599], 600u);
+    return most;
+  };
+  // Four words are a record of 10 words, or 5 of 16 bytes in three quarters of the ring.
+  EXPECT_LE(most_records(std::uint64_t{16} << 10), 210u);
+  if (mode() == Truncation::kWhenFull || mode() == Truncation::kNextCommit) {
+    EXPECT_GE(most_records(0), 900u) << "without a limit the ring has room for all";
+  }
+  PoolOptions too_low = options();
+  too_low.log_limit_bytes = 4096;
+  EXPECT_EQ(Pool::open(path_, too_low).error().code, Code::kInvalid);
+}
+
 // ---- threads ------------------------------------------------------------------------------------
 
 TEST_P(TruncationTest, ClosingWhileTheLogsAreFullOfFreshCommitsLosesNone) {

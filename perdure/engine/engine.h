@@ -138,6 +138,8 @@ struct EngineParts {
   std::chrono::nanoseconds relaxed_delay{0};
   /// Of the adaptive engine.
   ChoiceRules choice_rules{};
+  /// Logs are emptied when one holds this many bytes, so that recovery has no more to replay; 0: when it is full.
+  std::uint64_t log_limit_bytes = 0;
 };
 
 }  // namespace perdure

@@ -58,6 +58,7 @@ class Redo final : public Engine {
         domain_(std::move(domain)),
         kind_(kind),
         shared_(!kInLog && parts.region->domain() == DomainKind::kSync),
+        usable_part_(usable_part(parts)),
         mode_(resolved(Truncation::kAuto)) {
     if (kInLog) {
       for (std::size_t i = 0; i < parts_.logs->slot_count(); ++i)
@@ -184,7 +185,7 @@ class Redo final : public Engine {
     return {begin, record::encode_entries(writes, begin + 1)};
   }
 
-  /// A record larger than half a ring goes to space reserved in the heap; the ring then only names
+  /// A record larger than half of what the log may hold goes to space reserved in the heap; the ring then only names
   /// it.
   ///   1. reserve space; empty the logs    no older record may, at replay, write into that space
   ///   2. write the entries there; fence   cut here ⇒ nobody names them; never allocated
@@ -202,7 +203,7 @@ class Redo final : public Engine {
 
     void write_if_large(Tx& tx, const TornbitLog& log, std::span<Word>& record) {
       Redo& engine = *engine_;
-      const std::size_t limit = log.ring().count / 2;
+      const std::size_t limit = engine.usable(log.ring().count) / 2;
       if (TornbitLog::log_words(record.size()) <= limit) return;
       const std::span<const Word> entries(record.data() + 1, record.size() - 1);
       space_ = engine.parts_.heap->reserve(tx.heap_cache(), entries.size_bytes());
@@ -389,7 +390,7 @@ class Redo final : public Engine {
       Turn turn;
       if (shared_) turn = Turn(turn_);
       // Acquire: who sees the log ready sees its head.
-      if (slot.ready.load(std::memory_order_acquire) && slot.log.free_words() >= words) {
+      if (slot.ready.load(std::memory_order_acquire) && has_room(slot.log, words)) {
         slot.log.reserve_memory(words);
         return turn;
       }
@@ -397,13 +398,26 @@ class Redo final : public Engine {
       empty_log(slot_index, words);
     }
   }
+  /// What of a log of `count` words or records may be in use.
+  std::uint64_t usable(std::uint64_t count) const { return (count * usable_part_) >> kPartBits; }
+  std::uint64_t unused(std::uint64_t count) const { return count - usable(count); }
+  static constexpr unsigned kPartBits = 32;  // a ring has at most 2^27 words
+  /// Of 2^kPartBits. Both logs of a ring are limited in proportion.
+  static std::uint64_t usable_part(const EngineParts& parts) {
+    const std::uint64_t ring = parts.region->geometry().ring_bytes;
+    const std::uint64_t limit = parts.log_limit_bytes == 0 ? ring : parts.log_limit_bytes;
+    return (std::min(limit, ring) << kPartBits) / ring;
+  }
+  bool has_room(const TornbitLog& log, std::uint64_t words) const {
+    return log.free_words() >= words + unused(log.ring().count);
+  }
   /// Readies the log, and empties it if `words` do not fit.
   void empty_log(std::size_t slot_index, std::uint64_t words) {
     LogSlot& slot = log_slot(slot_index);
     const std::lock_guard lock(truncation_);
     refuse_if_poisoned();
     if (!slot.ready.load(std::memory_order_relaxed)) ready(slot_index);
-    if (slot.log.free_words() < words) empty_full_log();
+    if (!has_room(slot.log, words)) empty_full_log();
   }
 
   /// Before the first append of a log; not when the thread arrives: one that only reads needs no log.
@@ -488,9 +502,12 @@ class Redo final : public Engine {
         std::chrono::nanoseconds(0), std::chrono::milliseconds(10));
   }
   void wake_consumer(const LogSlot& slot) {
+    const auto is_half_full = [&](std::uint64_t free, std::uint64_t count) {
+      return free < unused(count) + usable(count) / 2;
+    };
     const bool half_full =
-        slot.log.free_words() < slot.log.ring().count / 2 ||
-        (slot.xil && slot.xil->free_records() < slot.xil->capacity_records() / 2);
+        is_half_full(slot.log.free_words(), slot.log.ring().count) ||
+        (slot.xil && is_half_full(slot.xil->free_records(), slot.xil->capacity_records()));
     if (half_full) consumer_.nudge();
   }
 
@@ -538,6 +555,7 @@ class Redo final : public Engine {
   std::vector<std::unique_ptr<Executing>> executing_;  // in the log: by slot
   const bool shared_;                                  // one log for all threads
   std::mutex turn_;                                    // to append to it
+  const std::uint64_t usable_part_;                    // of each log
   std::atomic<Truncation> mode_;
   std::mutex truncation_;
   std::atomic<bool> poisoned_{false};

@@ -37,7 +37,8 @@ class Redo<D, kLayout>::Executing final : public UncommittedLog {
 
  private:
   bool has_room() {
-    if (slot_->ready.load(std::memory_order_relaxed) && slot_->xil->free_records() > 0) [[likely]]
+    if (slot_->ready.load(std::memory_order_relaxed) &&
+        slot_->xil->free_records() > engine_->unused(slot_->xil->capacity_records())) [[likely]]
       return true;
     return engine_->make_room_in_log(slot_index_, 1);
   }
@@ -109,14 +110,16 @@ bool Redo<D, kLayout>::make_room_in_log(std::size_t slot_index, std::uint64_t re
   const auto too_old = [&] {
     return slot.xil->too_far_apart(parts_.clock->now() + xil::kMaxAge / 2);
   };
-  if (slot.ready.load(std::memory_order_relaxed) && slot.xil->free_records() >= records &&
-      !too_old())
-    return true;
+  const auto has_room = [&] {
+    return slot.xil->free_records() >= records + unused(slot.xil->capacity_records());
+  };
+  if (slot.ready.load(std::memory_order_relaxed) && has_room() && !too_old()) return true;
   const std::lock_guard lock(truncation_);
   refuse_if_poisoned();
   if (!slot.ready.load(std::memory_order_relaxed)) ready(slot_index);
-  if (slot.xil->open_records() + records > slot.xil->capacity_records() / 2) return false;
-  if (slot.xil->free_records() < records || too_old()) empty_full_log();
+  const std::uint64_t capacity = slot.xil->capacity_records();
+  if (slot.xil->open_records() + records > usable(capacity) / 2) return false;
+  if (!has_room() || too_old()) empty_full_log();
   return true;
 }
 
