@@ -225,7 +225,8 @@ TEST_P(TruncationTest, ALimitBoundsWhatRecoveryReplays) {
   // Four words are a record of 10 words, or 5 of 16 bytes in three quarters of the ring.
   EXPECT_LE(most_records(std::uint64_t{16} << 10), 210u);
   if (mode() == Truncation::kWhenFull || mode() == Truncation::kNextCommit) {
-    EXPECT_GE(most_records(0), 900u) << "without a limit the ring has room for all";
+    // (Of a file's the last relaxed ones are under way to it.)
+    EXPECT_GE(most_records(0), 500u) << "without a limit the ring has room for all";
   }
   PoolOptions too_low = options();
   too_low.log_limit_bytes = 4096;

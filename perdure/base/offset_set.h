@@ -1,39 +1,44 @@
-// OffsetSet: the objects that one transaction allocates or frees, in order, with membership that
-// stays cheap when a transaction frees a hundred thousand of them.
+// OffsetSet: offsets in the order in which they came, each once, with membership that stays cheap however many there are:
+// the objects that a transaction allocates or frees, the lines that a full log names.
 #pragma once
 
 #include <algorithm>
-#include <unordered_set>
 #include <vector>
 
-#include "perdure/base/words.h"
+#include "perdure/base/offset_index.h"
 
 namespace perdure {
 
 class OffsetSet {
+  // First: whose type is deduced is used only after that.
+  auto offset_at() const {
+    return [this](std::size_t place) { return items_[place]; };
+  }
+
  public:
   bool empty() const { return items_.empty(); }
   bool contains(Offset offset) const {
     if (items_.size() <= kLinear)
       return std::find(items_.begin(), items_.end(), offset) != items_.end();
-    return index_.contains(offset);
+    return index_.find(offset, offset_at()) != OffsetIndex::kNowhere;
   }
+  /// Requires: !contains(offset).
   void add(Offset offset) {
-    // The list last: out of memory before, the set holds what it held.
-    if (items_.size() == kLinear) index_.insert(items_.begin(), items_.end());
-    if (items_.size() >= kLinear) index_.insert(offset);
+    // Memory first: without it the set holds what it held.
+    if (items_.size() >= kLinear) index_.cover(items_.size(), items_.size() + 1, offset_at());
     items_.push_back(offset);
+    if (items_.size() > kLinear) index_.cover(items_.size(), items_.size(), offset_at());
   }
   std::size_t size() const { return items_.size(); }
   /// Forgets what was added since the set had `count` items.
   void shrink(std::size_t count) {
-    const std::vector<Offset> kept(items_.begin(), items_.begin() + static_cast<std::ptrdiff_t>(count));
-    clear();
-    for (const Offset offset : kept) add(offset);
+    items_.resize(count);
+    index_.clear();
+    if (count > kLinear) index_.cover(count, count, offset_at());
   }
   void clear() {
-    if (!index_.empty()) index_.clear();
     items_.clear();
+    index_.clear();
   }
   auto begin() const { return items_.begin(); }
   auto end() const { return items_.end(); }
@@ -41,7 +46,7 @@ class OffsetSet {
  private:
   static constexpr std::size_t kLinear = 32;
   std::vector<Offset> items_;
-  std::unordered_set<Offset> index_;  // of all items, once there are more than kLinear
+  OffsetIndex index_;  // of all items, once there are more than kLinear
 };
 
 }  // namespace perdure

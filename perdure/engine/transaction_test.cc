@@ -201,7 +201,8 @@ TEST_P(TransactionTest, AReadOnlyTransactionCostsNothing) {
   const DomainCounts reads = counters.total() - before;
   EXPECT_EQ(reads.fences + reads.flushes + reads.stores + reads.written_words, 0u);
   counted.atomically([&](Tx& tx) { tx.store(words->balance[3], 1); });
-  EXPECT_EQ((counters.total() - before).fences, 1u) << "one fence makes an update durable";
+  EXPECT_EQ((counters.total() - before).fences, GetParam() == EngineKind::kBase ? 4u : 1u)
+      << "one fence makes an update durable; what papers improve on takes four";
 }
 
 // ---- memory -------------------------------------------------------------------------------------

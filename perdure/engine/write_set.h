@@ -3,15 +3,20 @@
 #pragma once
 
 #include <algorithm>
-#include <bit>
 #include <vector>
 
 #include "perdure/base/masked_write.h"
+#include "perdure/base/offset_index.h"
 
 namespace perdure {
 
 /// Linear while small, an open-addressed index beyond. Cleared in O(1); no allocation once grown.
 class WriteSet {
+  // First: whose type is deduced is used only after that.
+  auto offset_at() const {
+    return [this](std::size_t place) { return writes_[place].offset; };
+  }
+
  public:
   bool empty() const { return writes_.empty(); }
   std::size_t size() const { return writes_.size(); }
@@ -28,11 +33,8 @@ class WriteSet {
       }
       return nullptr;
     }
-    for (std::size_t at = hash(offset);; ++at) {
-      const Slot& slot = index_[at & (index_.size() - 1)];
-      if (slot.era != era_) return nullptr;
-      if (writes_[slot.write].offset == offset) return &writes_[slot.write];
-    }
+    const std::size_t place = index_.find(offset, offset_at());
+    return place == OffsetIndex::kNowhere ? nullptr : &writes_[place];
   }
 
   void put(Offset offset, Word value, Word mask = kWholeWord) {
@@ -48,52 +50,30 @@ class WriteSet {
     fresh.offset = offset;
     fresh.value = value;
     fresh.mask = mask;
-    if (writes_.size() > kLinear) add_to_index(writes_.size());
+    if (writes_.size() > kLinear) index_.cover(writes_.size(), writes_.size(), offset_at());
   }
 
   /// Memory for one more word: the next put() of a new one then needs none.
   void reserve_one() {
     if (writes_.size() == writes_.capacity())
       writes_.reserve(std::max<std::size_t>(2 * kLinear, 2 * writes_.size()));
-    if (writes_.size() >= kLinear) add_to_index(writes_.size() + 1);
+    if (writes_.size() >= kLinear) index_.cover(writes_.size(), writes_.size() + 1, offset_at());
   }
 
   void clear() {
     writes_.clear();
     filter_ = 0;
-    indexed_ = 0;
-    ++era_;
+    index_.clear();
   }
 
  private:
   static constexpr std::size_t kLinear = 12;
-  struct Slot {
-    std::uint64_t era = 0;
-    std::size_t write = 0;
-  };
-  static std::size_t mix(Offset offset) { return (offset >> 3) * 0x9e3779b97f4a7c15u >> 20; }
-  static std::size_t hash(Offset offset) { return mix(offset); }
   static std::uint64_t filter_bit(Offset offset) {
-    return std::uint64_t{1} << (mix(offset) >> 8 & 63);
-  }
-
-  /// All writes there are, in an index with room for `count`.
-  void add_to_index(std::size_t count) {
-    if (count * 2 > index_.size()) {
-      index_.assign(std::bit_ceil(count * 4), Slot{});
-      indexed_ = 0;
-    }
-    for (; indexed_ < writes_.size(); ++indexed_) {
-      std::size_t at = hash(writes_[indexed_].offset);
-      while (index_[at & (index_.size() - 1)].era == era_) ++at;
-      index_[at & (index_.size() - 1)] = {era_, indexed_};
-    }
+    return std::uint64_t{1} << (OffsetIndex::hash(offset) >> 8 & 63);
   }
 
   std::vector<MaskedWrite> writes_;
-  std::vector<Slot> index_;
-  std::size_t indexed_ = 0;   // writes_[0, indexed_) are in index_
-  std::uint64_t era_ = 1;     // slots of another era are free
+  OffsetIndex index_;         // of all writes, once there are more than kLinear
   std::uint64_t filter_ = 0;  // one bit per word that may be buffered
 };
 

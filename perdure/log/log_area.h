@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "perdure/base/offset_set.h"
 #include "perdure/error.h"
 #include "perdure/log/record.h"
 #include "perdure/log/tornbit_log.h"
@@ -454,7 +455,7 @@ class LogArea {
   }
   void note_line(Offset offset) {
     const Offset line = round_down(offset, kLineBytes);
-    if (lines_.empty() || lines_.back() != line) lines_.push_back(line);
+    if (!lines_.contains(line)) lines_.add(line);
   }
 
   /// Adds the lines that the records of `log` from `from` on touch, as far as `last_stamp`; returns where those end.
@@ -479,8 +480,6 @@ class LogArea {
   /// Starts the write-back of the lines noted, each once.
   template <Domain D>
   void flush_lines(D& domain, Site site) {
-    std::sort(lines_.begin(), lines_.end());
-    lines_.erase(std::unique(lines_.begin(), lines_.end()), lines_.end());
     for (const Offset line : lines_) domain.flush(region_->at<std::byte>(line), kLineBytes, site);
   }
 
@@ -557,7 +556,7 @@ class LogArea {
   std::vector<Spilled> spilled_;  // where collect() found entries outside the rings
   std::uint64_t spilled_words_ = 0;
   std::vector<bool> dirty_;    // logs that hold anything, as collect() found them
-  std::vector<Offset> lines_;  // reused by truncate()
+  OffsetSet lines_;            // reused by truncate()
   std::vector<Word> entries_;  // reused by truncate()
   std::vector<std::pair<std::size_t, std::uint64_t>>
       consumed_;  // reused by consume(): slot, new head
