@@ -50,8 +50,10 @@ struct PoolOptions {
   std::uint64_t capacity_bytes = std::uint64_t{64}
                                  << 30;  // address space; the file starts small and grows
   std::uint64_t segment_bytes = std::uint64_t{1} << 20;  // unit of growth
-  std::uint64_t ring_bytes = std::uint64_t{256} << 10;   // each thread's log
-  std::uint32_t log_slots = 64;                          // threads at the same time
+  /// Each thread's log. 0: 256 KiB on memory; on files, where one log is shared and home pages are written when it is full,
+  /// up to 4 MiB.
+  std::uint64_t ring_bytes = 0;
+  std::uint32_t log_slots = 64;  // threads at the same time
   std::uint32_t root_entries = 128;
   unsigned mode = 0600;
 };

@@ -57,7 +57,8 @@ void add_create_options(CLI::App& command, PoolOptions& options) {
   add_size(command, "--capacity", options.capacity_bytes,
            "Address space; the file starts small and grows up to it");
   add_size(command, "--segment", options.segment_bytes, "Unit of growth, a power of two");
-  add_size(command, "--ring", options.ring_bytes, "Each thread's log");
+  add_size(command, "--ring", options.ring_bytes,
+           "Each thread's log; 0: 256 KiB on memory, up to 4 MiB on files");
   add_count(command, "--slots", options.log_slots, "Threads that can use the pool at the same time")
       ->capture_default_str();
   add_count(command, "--roots", options.root_entries, "Named roots that the pool can hold")

@@ -122,6 +122,7 @@ Result<std::unique_ptr<AddressSpace>> AddressSpace::open_or_create(const std::st
         1,
         pool.mode};
     create.incompatible = kFeatureAddressSpace;
+    create.domain = pool.domain;
     create.preferred_base = asked != 0 ? asked : kDefaultBase;
     if (auto created = Region::create_file(heap, create); !created) return created.error();
     super = Region::read_superblock(heap);

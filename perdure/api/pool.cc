@@ -86,7 +86,8 @@ std::unique_ptr<Engine> stamp_memory(const PoolOptions& options, const EnginePar
 
 Result<Pool> Pool::create(const std::string& path, const PoolOptions& options) {
   if (auto valid = check_options(path, options); !valid) return valid.error();
-  const Region::CreateOptions create{geometry_of(options), 1, options.mode};
+  Region::CreateOptions create{geometry_of(options), 1, options.mode};
+  create.domain = options.domain;
   if (auto created = Region::create_file(path, create); !created) return created.error();
   return open(path, options);
 }

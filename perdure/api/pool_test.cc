@@ -206,11 +206,29 @@ TEST(PoolFile, BadOptionsAreRefusedAsErrors) {
   EXPECT_EQ(refused([](PoolOptions& o) { o.capacity_bytes = 0; }), "invalid");
   EXPECT_EQ(refused([](PoolOptions& o) { o.capacity_bytes = ~std::uint64_t{0}; }), "invalid");
   EXPECT_EQ(refused([](PoolOptions& o) { o.ring_bytes = 100; }), "invalid");
-  EXPECT_EQ(refused([](PoolOptions& o) { o.ring_bytes = 0; }), "invalid");
   EXPECT_EQ(refused([](PoolOptions& o) { o.log_slots = 0; }), "invalid");
   EXPECT_EQ(refused([](PoolOptions& o) { o.log_slots = 1000000; }), "invalid");
   EXPECT_EQ(refused([](PoolOptions& o) { o.root_entries = 0; }), "invalid");
   EXPECT_EQ(refused([](PoolOptions& o) { o.latency = LatencyModel{}; }), "invalid");
+}
+
+TEST(PoolFile, UnlessAskedForALogHasTheSizeThatSuitsTheStorage) {
+  TempDir dir;
+  const auto ring_kib = [&](DomainKind domain, std::uint64_t capacity_mib) {
+    PoolOptions options = small_options();
+    options.domain = domain;
+    options.ring_bytes = 0;
+    options.capacity_bytes = capacity_mib << 20;
+    options.log_slots = 8;
+    std::filesystem::remove(dir / "pool");
+    Pool pool = Pool::create(dir / "pool", options).value();
+    pool.atomically([&](Tx& tx) { tx.store(*pool.root<std::uint64_t>("word"), 1); });
+    return pool.core().region().geometry().ring_bytes >> 10;
+  };
+  EXPECT_EQ(ring_kib(DomainKind::kDram, 1024), 256u);
+  EXPECT_EQ(ring_kib(DomainKind::kSync, 1024), 4096u);
+  EXPECT_EQ(ring_kib(DomainKind::kSync, 64), 512u);
+  EXPECT_EQ(ring_kib(DomainKind::kSync, 4), 256u);
 }
 
 TEST(PoolFile, AnAbsurdLockTableIsRefusedAsAnError) {

@@ -119,6 +119,16 @@ class FileBacking final : public Backing {
   bool writable_;
 };
 
+/// A log on memory is as quick however small it is, and recovered the sooner; on files a larger one lets more commits share
+/// the write of a page home. At most a 16th of the pool goes to the larger ones.
+std::uint64_t ring_bytes_for(DomainKind domain, const Geometry& g) {
+  constexpr std::uint64_t kOnMemory = std::uint64_t{256} << 10;
+  constexpr std::uint64_t kOnFiles = std::uint64_t{4} << 20;
+  if (domain != DomainKind::kSync || g.log_slots == 0) return kOnMemory;
+  return std::clamp(round_down(g.capacity_bytes / 16 / g.log_slots, kPageBytes), kOnMemory,
+                    kOnFiles);
+}
+
 Superblock make_superblock(const Region::CreateOptions& options) {
   Superblock super{};
   super.incompatible = options.incompatible;
@@ -156,15 +166,19 @@ bool put_format(const Superblock& super, std::uint64_t segments, Word fresh_segm
 
 }  // namespace
 
-Result<void> Region::create_file(const std::string& path, const CreateOptions& options) {
-  if (auto valid = check_geometry(options.geometry, path); !valid) return valid;
-  const Superblock super = make_superblock(options);
-  // Divided, not multiplied: the count may be anything.
-  if (options.initial_segments >
-      (super.geometry.capacity_bytes - super.heap_offset) / super.geometry.segment_bytes)
-    return Error{Code::kInvalid, path + ": " + std::to_string(options.initial_segments) +
-                                     " initial segments are more than capacity_bytes holds"};
-  return create_whole_file(path, options.mode, [&](int fd) -> Result<void> {
+Result<void> Region::create_file(const std::string& path, const CreateOptions& asked) {
+  return create_whole_file(path, asked.mode, [&](int fd) -> Result<void> {
+    CreateOptions options = asked;
+    if (options.domain == DomainKind::kAuto) options.domain = domain_of_file(fd, kPageBytes);
+    if (options.geometry.ring_bytes == 0)
+      options.geometry.ring_bytes = ring_bytes_for(options.domain, options.geometry);
+    if (auto valid = check_geometry(options.geometry, path); !valid) return valid;
+    const Superblock super = make_superblock(options);
+    // Divided, not multiplied: the count may be anything.
+    if (options.initial_segments >
+        (super.geometry.capacity_bytes - super.heap_offset) / super.geometry.segment_bytes)
+      return Error{Code::kInvalid, path + ": " + std::to_string(options.initial_segments) +
+                                       " initial segments are more than capacity_bytes holds"};
     const std::uint64_t bytes =
         super.heap_offset + options.initial_segments * super.geometry.segment_bytes;
     if (::ftruncate(fd, static_cast<off_t>(bytes)) != 0) return io_error(path + ": sizing");

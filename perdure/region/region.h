@@ -33,11 +33,12 @@ class Backing {
 class Region {
  public:
   struct CreateOptions {
-    Geometry geometry;
+    Geometry geometry;  // ring_bytes 0, in create_file(): as suits `domain`
     std::uint64_t initial_segments = 1;
     unsigned mode = 0600;              // permission bits, before the umask
     std::uint64_t incompatible = 0;    // feature bits of the superblock
     std::uint64_t preferred_base = 0;  // of an address space: where it must be mapped
+    DomainKind domain = DomainKind::kAuto;
   };
   struct OpenOptions {
     std::byte* base = nullptr;   // where to map it, over the caller's reservation; null: anywhere
