@@ -56,7 +56,7 @@ const std::vector<Paper> kPapers = {{"mnemosyne",
                                      {"table4", "figure4", "figure5", "table5", "table6", "figure6",
                                       "boot", "remap", "reincarnation", "figure7", "openldap"}},
                                     {"blurred",
-                                     "figure10: RBTree",
+                                     "figure 10: RBTree",
                                      {"figure9", "figure10", "figure11", "figure12", "figure13",
                                       "figure14", "figure15", "figure16", "figure17", "table2"}}};
 

@@ -10,9 +10,10 @@ namespace {
 class TortureTest : public ToolTest {
  protected:
   void survive(const std::string& pool, const std::string& kills,
-               const std::string& truncation = "auto") {
-    const ToolRun ran =
-        run({"torture", pool, "--kills", kills, "--truncation", truncation, "--json"});
+               const std::vector<std::string>& more = {}) {
+    std::vector<std::string> command{"torture", pool, "--kills", kills, "--json"};
+    command.insert(command.end(), more.begin(), more.end());
+    const ToolRun ran = run(command);
     std::filesystem::remove(pool);
     ASSERT_EQ(ran.code, 0) << ran.err;
     const auto report = nlohmann::json::parse(ran.out);
@@ -30,15 +31,29 @@ class TortureTest : public ToolTest {
   }
 };
 
-TEST_F(TortureTest, NothingIsLostOrHalfDoneInMemory) {
-  survive("/dev/shm/perdure-torture-" + std::to_string(::getpid()) + ".pool", "500");
+std::string in_memory() {
+  return "/dev/shm/perdure-torture-" + std::to_string(::getpid()) + ".pool";
 }
+
+TEST_F(TortureTest, NothingIsLostOrHalfDoneInMemory) { survive(in_memory(), "500"); }
 
 TEST_F(TortureTest, NothingIsLostOrHalfDoneOnAFile) { survive(path("torture.pool"), "500"); }
 
 TEST_F(TortureTest, NothingIsLostWheneverLogsAreTruncated) {
   for (const char* truncation : {"each-commit", "when-full", "background"})
-    survive("/dev/shm/perdure-torture-" + std::to_string(::getpid()) + ".pool", "120", truncation);
+    survive(in_memory(), "120", {"--truncation", truncation});
+}
+
+TEST_F(TortureTest, NothingIsLostThatWasExecutedInLog) {
+  for (const char* truncation : {"each-commit", "next-commit", "when-full", "background"})
+    survive(in_memory(), "80", {"--engine", "blurred", "--truncation", truncation});
+  survive(path("torture.pool"), "80", {"--engine", "blurred"});
+}
+
+TEST_F(TortureTest, NothingIsLostWhenTheModeChanges) {
+  survive(in_memory(), "120", {"--engine", "adaptive", "--truncation", "when-full"});
+  survive(in_memory(), "200", {"--change"});
+  survive(path("torture.pool"), "200", {"--change"});
 }
 
 // The test of the test: an engine that is not atomic under a kill must be found out.

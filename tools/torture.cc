@@ -32,6 +32,7 @@ struct Options {
   double seconds_per_run = 0.03;
   std::uint64_t seed = std::random_device{}();
   std::string domain = "auto";
+  bool change = false;  // engine and truncation, all the time
   bool json = false;
   PoolOptions pool = [] {
     // Small logs and segments: truncation, growth and spilled records happen all the time.
@@ -68,6 +69,17 @@ void apply(Tx& tx, TortureState& state, TortureMap& map, std::uint64_t thread, s
   tx.store(state.committed[thread].value, n);
 }
 
+/// One truncation after the other, for a few milliseconds each.
+void change_truncation(Pool& pool) {
+  for (;;) {
+    for (const Truncation truncation : {Truncation::kEachCommit, Truncation::kWhenFull,
+                                        Truncation::kNextCommit, Truncation::kBackground}) {
+      pool.set_truncation(truncation);
+      std::this_thread::sleep_for(std::chrono::milliseconds(3));
+    }
+  }
+}
+
 /// Works until it is killed.
 void work(const Options& options) {
   send_to_parent({kOpening, 0});
@@ -76,7 +88,8 @@ void work(const Options& options) {
   auto* state = pool.root<TortureState>(kStateRoot);
   auto* map = pool.root<TortureMap>(kMapRoot);
   std::vector<std::thread> threads;
-  threads.reserve(options.threads);
+  threads.reserve(options.threads + 1);
+  if (options.change) threads.emplace_back([&] { change_truncation(pool); });
   for (std::uint64_t t = 0; t < options.threads; ++t) {
     threads.emplace_back([&, t] {
       std::uint64_t n = pool.read_only([&](Tx& tx) { return tx.load(state->committed[t].value); });
@@ -200,10 +213,14 @@ class Torture {
   /// Three kills of four come while the worker works, the others while it opens the pool and
   /// recovers.
   void kill_one() {
-    Child worker({"torture-worker", options_->file, "--threads", std::to_string(options_->threads),
-                  "--domain", options_->domain, "--engine",
-                  std::string(engine_name(options_->pool.engine)), "--truncation",
-                  std::string(truncation_name(options_->pool.truncation))});
+    std::vector<std::string> command{
+        "torture-worker", options_->file,
+        "--threads",      std::to_string(options_->threads),
+        "--domain",       options_->domain,
+        "--engine",       std::string(engine_name(engine())),
+        "--truncation",   std::string(truncation_name(options_->pool.truncation))};
+    if (options_->change) command.emplace_back("--change");
+    Child worker(command);
     const auto opening = worker.receive();
     if (!opening || opening->tag != kOpening)
       throw Exception(Code::kIo, "the worker did not start");
@@ -223,6 +240,13 @@ class Torture {
     if (!opened) ++kills_while_opening_;
     if (const int end = worker.wait(); end != -SIGKILL)
       violate(fmt::format("a worker ended by itself, with {}", end));
+  }
+
+  /// That of the next worker.
+  EngineKind engine() const {
+    constexpr std::array kTurns = {EngineKind::kMnemosyne, EngineKind::kBlurred,
+                                   EngineKind::kAdaptive};
+    return options_->change ? kTurns[kills_ % kTurns.size()] : options_->pool.engine;
   }
 
   /// Receives one message; false when there will be no more.
@@ -325,6 +349,8 @@ void add_torture_command(CLI::App& app) {
     command->add_option("--threads", options->threads, "Threads of the worker")
         ->capture_default_str()
         ->check(CLI::Range(std::size_t{1}, kMaxTortureThreads));
+    command->add_flag("--change", options->change,
+                      "Another engine after each kill, another truncation every few milliseconds");
     add_open_options(*command, options->pool);
     command->callback([options, run] {
       options->domain = domain_name(options->pool.domain);

@@ -22,12 +22,18 @@ class OffsetSet {
       return std::find(items_.begin(), items_.end(), offset) != items_.end();
     return index_.find(offset, offset_at()) != OffsetIndex::kNowhere;
   }
-  /// Requires: !contains(offset).
-  void add(Offset offset) {
-    // Memory first: without it the set holds what it held.
-    if (items_.size() >= kLinear) index_.cover(items_.size(), items_.size() + 1, offset_at());
+  /// False: it is there already.
+  bool insert(Offset offset) {
+    if (items_.size() < kLinear) {
+      if (contains(offset)) return false;
+      items_.push_back(offset);
+      return true;
+    }
+    index_.cover(items_.size(), items_.size() + 1, offset_at());
     items_.push_back(offset);
-    if (items_.size() > kLinear) index_.cover(items_.size(), items_.size(), offset_at());
+    if (index_.cover_if_new(offset_at())) return true;
+    items_.pop_back();
+    return false;
   }
   std::size_t size() const { return items_.size(); }
   /// Forgets what was added since the set had `count` items.

@@ -25,9 +25,9 @@ TEST(OffsetSet, IsASetInTheOrderOfArrival) {
     };
     for (std::size_t i = 0; i < count; ++i) {
       const Offset offset = random() % 4096 * 8;
-      if (!expected.insert(offset).second) continue;
-      set.add(offset);
-      order.push_back(offset);
+      const bool fresh = expected.insert(offset).second;
+      ASSERT_EQ(set.insert(offset), fresh) << offset;
+      if (fresh) order.push_back(offset);
     }
     agree();
     const std::size_t kept = order.empty() ? 0 : random() % order.size();

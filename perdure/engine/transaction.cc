@@ -128,7 +128,7 @@ void* Tx::allocate(std::size_t bytes) {
     throw Exception(Code::kMisuse, "an allocation in a read_only() transaction; use atomically()");
   const Offset object = world_->heap->reserve(heap_cache_, bytes);
   try {
-    allocated_.add(object);
+    allocated_.insert(object);
   } catch (...) {
     world_->heap->cancel(object);
     throw;
@@ -145,7 +145,7 @@ void Tx::free(void* object) {
   if (freed_.contains(offset))
     throw Exception(Code::kMisuse, "double free: the object at offset " + std::to_string(offset) +
                                        " was freed by this transaction already; nothing was freed");
-  freed_.add(offset);
+  freed_.insert(offset);
 }
 
 void Tx::outdate(Offset begin, std::uint64_t bytes) {

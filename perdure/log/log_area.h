@@ -455,7 +455,7 @@ class LogArea {
   }
   void note_line(Offset offset) {
     const Offset line = round_down(offset, kLineBytes);
-    if (!lines_.contains(line)) lines_.add(line);
+    lines_.insert(line);
   }
 
   /// Adds the lines that the records of `log` from `from` on touch, as far as `last_stamp`; returns where those end.
