@@ -74,7 +74,10 @@ Section measure_one_thread(const Settings& settings) {
   judge_gain(section, "BPPM", "BASE", paper_blurred::kOverBase, costs);
   judge_gain(section, "BPPM", "MNE", paper_blurred::kOverMnemosyne, costs);
   judge_gain(section, "BP(XIL)", "BASE", paper_blurred::kInLog, costs);
-  judge_gain(section, "BP(VCBP)", "BASE", paper_blurred::kVolatileCheckpoint, costs);
+  judge_gain(section, "BP(VCBP)", "BASE", paper_blurred::kVolatileCheckpoint,
+             "A bulk persist here writes back the lines that the log names, each once; the paper's "
+             "writes back the whole cache. " +
+                 costs);
   std::vector<double> degradations;
   std::vector<double> removed;
   for (std::size_t i = 0; i < section.x.size(); ++i) {

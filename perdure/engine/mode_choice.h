@@ -35,8 +35,8 @@ class ModeChoice {
   bool warming_up() const { return warming_up_; }
 
  private:
-  /// A round in which something else took this much longer is no reason to choose again.
-  static constexpr std::uint64_t kChangedRounds = 4;
+  /// Rounds whose median is compared: a few that something else made longer are no reason to choose again.
+  static constexpr std::uint64_t kWindow = 16;
 
   void end_round(std::uint64_t now) {
     const std::uint64_t took = now - began_;
@@ -50,28 +50,31 @@ class ModeChoice {
       if (rounds_ >= rules_.warm_up) choose();
       return;
     }
-    const bool as_chosen = took < chosen_took_ * 3 / 2 && took > chosen_took_ * 2 / 3;
-    changed_ = as_chosen ? 0 : changed_ + 1;
-    if (++rounds_ < rules_.settled && changed_ < kChangedRounds) return;
+    took_[rounds_ % kWindow] = took;
+    const bool changed = ++rounds_ % kWindow == 0 && !is_as_before(median(0, 1, kWindow));
+    if (rounds_ < rules_.settled && !changed) return;
     warming_up_ = true;
     rounds_ = 0;
     mode_ = Mode::kInLog;
   }
 
   void choose() {
-    const std::uint64_t in_log = median(0);
-    const std::uint64_t buffered = median(1);
-    mode_ = in_log <= buffered ? Mode::kInLog : Mode::kBuffered;
-    chosen_took_ = std::min(in_log, buffered);
+    mode_ = median(0, 2, rounds_) <= median(1, 2, rounds_) ? Mode::kInLog : Mode::kBuffered;
     warming_up_ = false;
     rounds_ = 0;
-    changed_ = 0;
+    usual_ = 0;
   }
-  /// Of every second round from `first` on: one that the machine disturbed does not decide.
-  std::uint64_t median(std::uint64_t first) {
-    std::array<std::uint64_t, kMostRounds / 2> took{};
+  /// Of the first window after a warm-up: its rounds are what others are held against. (Not those of the warm-up, in which
+  /// the engine may do more.)
+  bool is_as_before(std::uint64_t took) {
+    if (usual_ == 0) usual_ = took;
+    return took <= usual_ * 3 / 2 && took >= usual_ * 2 / 3;
+  }
+  /// Of every `step`-th of the first `end` rounds, from `first` on.
+  std::uint64_t median(std::uint64_t first, std::uint64_t step, std::uint64_t end) const {
+    std::array<std::uint64_t, kMostRounds> took{};
     std::uint64_t count = 0;
-    for (std::uint64_t i = first; i < rounds_; i += 2) took[count++] = took_[i];
+    for (std::uint64_t i = first; i < end; i += step) took[count++] = took_[i];
     std::nth_element(took.begin(), took.begin() + count / 2, took.begin() + count);
     return took[count / 2];
   }
@@ -83,8 +86,7 @@ class ModeChoice {
   std::uint64_t in_round_ = 0;
   std::uint64_t began_ = 0;   // when the round did
   std::uint64_t rounds_ = 0;  // of the warm-up, or since it
-  std::uint64_t chosen_took_ = 0;
-  std::uint64_t changed_ = 0;  // rounds in a row unlike those of the warm-up
+  std::uint64_t usual_ = 0;   // what a round takes since then; 0: not known yet
   std::array<std::uint64_t, kMostRounds> took_{};
 };
 

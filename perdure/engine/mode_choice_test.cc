@@ -72,10 +72,18 @@ TEST(ModeChoice, ChoosesAgainWhenTheWorkloadHasChanged) {
   thread.run(kRules.round * 20);
   ASSERT_FALSE(thread.choice.warming_up());
   thread.in_log_ns = 400;
-  thread.run(kRules.round * 4);
+  thread.run(kRules.round * 12);  // the end of a window
   EXPECT_TRUE(thread.choice.warming_up());
   thread.run(kRules.round * kRules.warm_up);
   EXPECT_EQ(thread.choice.mode(), Mode::kBuffered);
+}
+
+TEST(ModeChoice, WhatOnlyTheWarmUpCostsIsNoChange) {
+  Thread thread{.in_log_ns = 200, .buffered_ns = 250};
+  thread.warm_up();
+  thread.in_log_ns = 100;
+  thread.run(kRules.round * (kRules.settled - 1));
+  EXPECT_FALSE(thread.choice.warming_up());
 }
 
 TEST(ModeChoice, ChoosesAgainAfterAWhileInAnyCase) {

@@ -77,6 +77,12 @@ template <Domain D, RingLayout kLayout>
 void Redo<D, kLayout>::choose(Tx& tx, std::size_t slot_index) {
   Executing& executing = *executing_[slot_index];
   const ModeChoice::Mode mode = executing.choice.next([&]() -> std::uint64_t {
+    // A round on trial pays for what it left in the logs: else that falls to whichever mode finds a log full.
+    if (executing.choice.warming_up()) {
+      const std::lock_guard lock(truncation_);
+      refuse_if_poisoned();
+      empty_full_log();
+    }
     if (parts_.choice_rules.now != nullptr) return parts_.choice_rules.now();
     return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch() /
                                       std::chrono::nanoseconds(1));
