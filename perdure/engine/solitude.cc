@@ -18,6 +18,8 @@ bool can_have_barriers() {
   static const bool can = membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
   return can;
 }
+// Before main, where it is free: once there are other threads, the kernel takes 10 ms and more for it.
+[[maybe_unused]] const bool asked_early = can_have_barriers();
 
 void barrier_everywhere() { (void)membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED); }
 
