@@ -254,22 +254,7 @@ void add_bench_command(CLI::App& app) {
                                  {"eadr", DomainKind::kEadr},
                                  {"sync", DomainKind::kSync}},
                                 "adr (default), eadr, dram or sync");
-  tools::add_choice<EngineKind>(
-      *bench, "--engine", options->engine,
-      {{"mnemosyne", EngineKind::kMnemosyne},
-       {"blurred", EngineKind::kBlurred},
-       {"adaptive", EngineKind::kAdaptive},
-       {"base", EngineKind::kBase},
-       {"nonatomic", EngineKind::kNonatomic},
-       {"volatile", EngineKind::kVolatile}},
-      "mnemosyne (default), blurred, adaptive, base, nonatomic or volatile");
-  tools::add_choice<Truncation>(*bench, "--truncation", options->truncation,
-                                {{"auto", Truncation::kAuto},
-                                 {"each-commit", Truncation::kEachCommit},
-                                 {"next-commit", Truncation::kNextCommit},
-                                 {"when-full", Truncation::kWhenFull},
-                                 {"background", Truncation::kBackground}},
-                                "as for a pool; default auto");
+  tools::add_engine_options(*bench, options->engine, options->truncation);
   bench
       ->add_option("--beside", options->beside,
                    "the same rows on other engines, by turns, as in blurred/when-full")

@@ -23,16 +23,9 @@ void add_size(CLI::App& command, const std::string& name, std::uint64_t& value,
 
 }  // namespace
 
-void add_open_options(CLI::App& command, PoolOptions& options) {
-  add_choice<DomainKind>(command, "--domain", options.domain,
-                         {{"auto", DomainKind::kAuto},
-                          {"adr", DomainKind::kAdr},
-                          {"eadr", DomainKind::kEadr},
-                          {"sync", DomainKind::kSync},
-                          {"dram", DomainKind::kDram}},
-                         "Where durability begins: auto, adr, eadr, sync or dram");
+void add_engine_options(CLI::App& command, EngineKind& engine, Truncation& truncation) {
   add_choice<EngineKind>(
-      command, "--engine", options.engine,
+      command, "--engine", engine,
       {{"mnemosyne", EngineKind::kMnemosyne},
        {"blurred", EngineKind::kBlurred},
        {"adaptive", EngineKind::kAdaptive},
@@ -41,13 +34,24 @@ void add_open_options(CLI::App& command, PoolOptions& options) {
        {"volatile", EngineKind::kVolatile}},
       "mnemosyne, blurred, adaptive, or a yardstick: base; without atomicity: nonatomic, volatile");
   add_choice<Truncation>(
-      command, "--truncation", options.truncation,
+      command, "--truncation", truncation,
       {{"auto", Truncation::kAuto},
        {"each-commit", Truncation::kEachCommit},
        {"next-commit", Truncation::kNextCommit},
        {"when-full", Truncation::kWhenFull},
        {"background", Truncation::kBackground}},
       "When logs are emptied: auto, each-commit, next-commit, when-full or background");
+}
+
+void add_open_options(CLI::App& command, PoolOptions& options) {
+  add_choice<DomainKind>(command, "--domain", options.domain,
+                         {{"auto", DomainKind::kAuto},
+                          {"adr", DomainKind::kAdr},
+                          {"eadr", DomainKind::kEadr},
+                          {"sync", DomainKind::kSync},
+                          {"dram", DomainKind::kDram}},
+                         "Where durability begins: auto, adr, eadr, sync or dram");
+  add_engine_options(command, options.engine, options.truncation);
   add_size(
       command, "--log-limit", options.log_limit_bytes,
       "Empty logs when one holds this much, so that recovery has no more to replay; 0: when full");

@@ -147,4 +147,23 @@ std::vector<Section> measure_threads(const Settings& settings) {
   return {section};
 }
 
+Section measure_mixes(const Settings& settings) {
+  const std::vector<unsigned>& shares = settings.blurred.look_up_percent;
+  Section section;
+  section.id = "mixes";
+  section.title = "Beyond the paper: look-ups among the updates";
+  section.method =
+      "As Figure 9, one thread; a part of the transactions reads a key and changes nothing.";
+  section.x_name = "look-ups (% of the transactions)";
+  section.missing = "The paper has no such mixes.";
+  for (const unsigned share : shares) section.x.push_back(share);
+  for (const Work work : {Work::kHash, Work::kRbTree, Work::kBTree, Work::kStore})
+    race_along(section, {kBaseSystem, kMne, kBppm, kNp, kOurDefault}, work, settings,
+               std::string(work_name(work)) + ": ", "tx/s",
+               [&](std::size_t place, JobOptions& options) {
+                 options.look_up_part = shares[place] / 100.0;
+               });
+  return section;
+}
+
 }  // namespace perdure::bench::reproduce

@@ -191,7 +191,9 @@ template <class Kind>
 class Churn final : public Base {
  public:
   Churn(const JobOptions& options, std::uint64_t operations)
-      : Base(options, operations), map_(pool_.root<typename Kind::MapOf>("map")) {
+      : Base(options, operations),
+        look_ups_(static_cast<std::uint64_t>(options.look_up_part * kParts + 0.5)),
+        map_(pool_.root<typename Kind::MapOf>("map")) {
     for (unsigned thread = 0; thread < options.threads; ++thread) {
       Lane& lane = lanes_.emplace_back(options, thread);
       for (std::uint64_t i = 0; i < options.live; ++i)
@@ -232,8 +234,16 @@ class Churn final : public Base {
   static auto key_of(std::uint64_t key) { return Kind::KeyOf::of(key, kTextKeyBytes); }
   auto value_of(std::uint64_t key) const { return Kind::ValueOf::of(key, options_.value_bytes); }
   void put(Tx& tx, std::uint64_t key) { map_->put(tx, key_of(key), value_of(key)); }
+  void look_up(Lane& lane) {
+    const std::uint64_t key =
+        lane.first_key + lane.churn.keys()[lane.random.below(lane.churn.live())];
+    const bool found =
+        pool_.read_only([&](Tx& tx) { return map_->get(tx, key_of(key)).has_value(); });
+    if (!found) refuse_figures("key " + std::to_string(key) + " of a map");
+  }
   void transact(unsigned thread) override {
     Lane& lane = lanes_[thread];
+    if (lane.random.below(kParts) < look_ups_) return look_up(lane);
     lane.updates.clear();
     for (std::uint64_t i = 0; i < operations_; ++i) {
       const bool inserts = lane.churn.insert_is_next();
@@ -252,6 +262,8 @@ class Churn final : public Base {
     });
   }
 
+  static constexpr std::uint64_t kParts = 1000;
+  const std::uint64_t look_ups_;  // of kParts transactions
   typename Kind::MapOf* map_;
   std::vector<Lane> lanes_;
 };

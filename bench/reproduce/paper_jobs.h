@@ -34,6 +34,7 @@ struct JobOptions {
   std::uint64_t value_bytes = 8;                     // of kSps, kHash and kStore; at least 8
   std::uint64_t operations = 0;  // of a transaction; 0: one, and four in a B+ tree
   double idle_part = 0;          // of a thread's time, after every transaction
+  double look_up_part = 0;       // of the transactions of a map: read one live key, change nothing
   std::uint64_t seed = 1;
 };
 

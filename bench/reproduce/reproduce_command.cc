@@ -61,6 +61,7 @@ const std::vector<Paper>& papers() {
            {{"figure15"}, one_section<measure_idle_times>},
            {{"figure16"}, one_section<measure_memory_latencies>},
            {{"figure17", "table2"}, measure_adaptive},
+           {{"mixes"}, one_section<measure_mixes>},
        }},
   };
   return all;

@@ -49,6 +49,7 @@ Settings quick_settings() {
                       .log_kib = {104, 1024},
                       .idle_percent = {50, 0},
                       .latencies_ns = {35, 2000},
+                      .look_up_percent = {0, 90},
                       .live = 64,
                       .warm_up = 500};
   return settings;

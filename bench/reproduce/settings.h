@@ -19,6 +19,7 @@ struct BlurredSettings {
   std::vector<std::uint64_t> log_kib = {104, 256, 512, 1024, 2048, 4096};  // Figures 13 and 14
   std::vector<unsigned> idle_percent = {90, 70, 50, 30, 10, 0};            // Figure 15
   std::vector<double> latencies_ns = {35, 95, 150, 1000, 2000};  // Figures 16, 17, Table II
+  std::vector<unsigned> look_up_percent = {0, 50, 90, 99};       // mixes, which the paper has not
   std::uint64_t live = 2'000;                                    // entries of each thread
   std::uint64_t warm_up = 10'000;                                // transactions, Table II
 };
@@ -92,6 +93,8 @@ Section measure_recovery(const Settings& settings);
 Section measure_idle_times(const Settings& settings);
 /// Figure 16: slower memory.
 Section measure_memory_latencies(const Settings& settings);
+/// Not in the paper: look-ups among the updates.
+Section measure_mixes(const Settings& settings);
 /// Figure 17 and Table II: the adaptive choice.
 std::vector<Section> measure_adaptive(const Settings& settings);
 
