@@ -224,7 +224,8 @@ TEST_P(TruncationTest, ALimitBoundsWhatRecoveryReplays) {
   };
   // Four words are a record of 10 words, or 5 of 16 bytes in three quarters of the ring.
   EXPECT_LE(most_records(std::uint64_t{16} << 10), 210u);
-  if (mode() == Truncation::kWhenFull || mode() == Truncation::kNextCommit) {
+  const bool keeps = mode() == Truncation::kWhenFull || mode() == Truncation::kNextCommit;
+  if (keeps && engine() != EngineKind::kAdaptive) {  // which empties them while it tries modes
     // (Of a file's the last relaxed ones are under way to it.)
     EXPECT_GE(most_records(0), 500u) << "without a limit the ring has room for all";
   }
