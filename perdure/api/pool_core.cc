@@ -109,7 +109,16 @@ Result<std::unique_ptr<PoolCore>> PoolCore::open(std::unique_ptr<Region> region,
 
 PoolCore::~PoolCore() {
   if (hub_ == nullptr) return;  // never opened
-  if (fork_generation_ != fork_count.load(std::memory_order_relaxed) || engine_->poisoned()) return;
+  if (fork_generation_ != fork_count.load(std::memory_order_relaxed)) {
+    // In the child what other threads were changing at the fork stays as they left it, half changed perhaps: it is left
+    // alone, not destroyed.
+    (void)engine_.release();
+    (void)logs_.release();
+    (void)heap_.release();
+    (void)new std::shared_ptr<Hub>(std::move(hub_));
+    return;
+  }
+  if (engine_->poisoned()) return;
   try {
     engine_->truncate();  // so that the next open has nothing to replay
   } catch (const std::exception&) {
