@@ -114,16 +114,27 @@ verb_fuzz() {
   ((${#failed[@]} == 0)) || die "inputs in build/fuzz/findings break ${failed[*]}"
 }
 
+# What the output of a stage says of its failure. Printed last: the end of a long log is all that some look at.
+tell_failure() { # tell_failure LOG
+  { grep -E -A 12 ': Failure$|\*\*\*[A-Z]|error:|violation:' "$1" || true; } | tail -n 200
+  tail -n 15 "$1"
+}
+
 # Each stage is a verb in a process of its own: one that fails stops neither the others nor the summary, and can be
 # run again alone.
 verb_test() {
-  local stage start verdict status=0 summary=()
+  local stage start log verdict status=0 summary=() failed=()
+  mkdir -p build/stages
   for stage in unit crash 'sanitize asan' 'sanitize tsan' fuzz; do
     printf '\n==== ./do %s\n' "$stage"
-    start=$SECONDS verdict=passed
+    start=$SECONDS log="build/stages/$stage.log" verdict=passed
     # shellcheck disable=SC2086  # a stage is a verb and its arguments
-    ./do $stage || verdict=FAILED status=1
+    ./do $stage 2>&1 | tee "$log" || { verdict=FAILED status=1 && failed+=("$stage"); }
     summary+=("$(printf '%-6s  %3d s  ./do %s' "$verdict" $((SECONDS - start)) "$stage")")
+  done
+  for stage in "${failed[@]}"; do
+    printf '\n==== ./do %s failed:\n' "$stage"
+    tell_failure "build/stages/$stage.log"
   done
   printf '\n====\n'
   printf '%s\n' "${summary[@]}"

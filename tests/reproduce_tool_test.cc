@@ -51,6 +51,7 @@ struct Paper {
   std::string progress;  // a part of what is told meanwhile
   std::set<std::string> sections;
 };
+void PrintTo(const Paper& paper, std::ostream* out) { *out << paper.name; }
 const std::vector<Paper> kPapers = {
     {"mnemosyne",
      "table 5",

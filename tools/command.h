@@ -69,7 +69,7 @@ void add_choice(CLI::App& command, const std::string& name, T& value,
 
 /// --engine and --truncation.
 void add_engine_options(CLI::App& command, EngineKind& engine, Truncation& truncation);
-/// Options of a command that opens a pool for writing: --domain and --engine.
+/// Options of a command that opens a pool for writing: --domain, --engine, --truncation and --log-limit.
 void add_open_options(CLI::App& command, PoolOptions& options);
 /// Options of a command that may create one: --capacity, --segment, --ring, --slots, --roots.
 void add_create_options(CLI::App& command, PoolOptions& options);

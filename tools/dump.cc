@@ -102,7 +102,7 @@ Report dump_record(const LogArea::Record& record) {
       [](Offset, Word, Word) { return false; });
   return {{"stamp", record.stamp},
           {"words", words},
-          {"lowest_byte", lowest},
+          {"lowest_byte", words == 0 ? 0 : lowest},
           {"highest_byte", highest}};
 }
 

@@ -11,6 +11,17 @@ JobOptions job_options(const Settings& settings) {
   return options;
 }
 
+Section begin_section(std::string id, std::string title, std::string x_name, std::string method) {
+  Section section;
+  section.id = std::move(id);
+  section.title = std::move(title);
+  section.x_name = std::move(x_name);
+  section.method = std::move(method);
+  section.missing =
+      "The paper's values are in a picture only; the sentences of its text stand below.";
+  return section;
+}
+
 void race_along(Section& section, const std::vector<PaperSystem>& systems, Work work,
                 const Settings& settings, const std::string& prefix, const std::string& unit,
                 const std::function<void(std::size_t, JobOptions&)>& set,

@@ -17,6 +17,9 @@ inline constexpr std::array kAllWork = {Work::kSps, Work::kHash, Work::kRbTree, 
 
 JobOptions job_options(const Settings& settings);
 
+/// Without values yet. All but Table II's figures are in pictures, and said to be missing.
+Section begin_section(std::string id, std::string title, std::string x_name, std::string method);
+
 /// Races the systems at each place of the section's x and adds a series for each: transactions a second, times
 /// `scale(place)` in `unit`. `prefix` stands before each name.
 void race_along(Section& section, const std::vector<PaperSystem>& systems, Work work,

@@ -5,16 +5,11 @@ namespace perdure::bench::reproduce {
 
 Section measure_memory_latencies(const Settings& settings) {
   const std::vector<double>& latencies = settings.blurred.latencies_ns;
-  Section section;
-  section.id = "figure16";
-  section.title = "Figure 16: sensitivity to the memory latency";
-  section.method =
+  Section section = begin_section(
+      "figure16", "Figure 16: sensitivity to the memory latency", "latency (ns)",
       "The hash table of Figure 9, one thread. The latency is added to each flushed line, each run "
-      "written through and "
-      "each wait, as in the paper (\"we add the latency to each memory flush operation\").";
-  section.x_name = "latency (ns)";
-  section.missing =
-      "The paper's bars are in a picture only; the sentences of its text stand below.";
+      "written through and each wait, as in the paper (\"we add the latency to each memory flush "
+      "operation\").");
   section.x = latencies;
   race_along(section, {kBaseSystem, kMne, kXil, kVcbp, kBppm}, Work::kHash, settings, "", "tx/s",
              [&](std::size_t place, JobOptions& options) {
@@ -37,23 +32,17 @@ Section measure_memory_latencies(const Settings& settings) {
 std::vector<Section> measure_adaptive(const Settings& settings) {
   const std::vector<PaperSystem> systems = {kVcbp, kBppm, kBppmA};
   const std::vector<double>& latencies = settings.blurred.latencies_ns;
-  Section choice;
-  choice.id = "figure17";
-  choice.title = "Figure 17: performance of adaptive BPPM";
-  choice.method = fmt::format(
-      "As Figure 16, every workload. BPPM-A tries both modes by turns for {} transactions, then "
-      "keeps the quicker one; "
-      "measured is what follows.",
-      settings.blurred.warm_up);
-  choice.x_name = "latency (ns)";
-  choice.missing = "The paper's bars are in a picture only; the sentence of its text stands below.";
+  Section choice = begin_section(
+      "figure17", "Figure 17: performance of adaptive BPPM", "latency (ns)",
+      fmt::format("As Figure 16, every workload. BPPM-A tries both modes by turns for {} "
+                  "transactions, then keeps the quicker one; measured is what follows.",
+                  settings.blurred.warm_up));
   choice.x = latencies;
-  Section warm_up;
-  warm_up.id = "table2";
-  warm_up.title = "Table II: warm-up time";
-  warm_up.method =
-      fmt::format("The first {} transactions of Figure 17 under BPPM-A.", settings.blurred.warm_up);
-  warm_up.x_name = "latency (ns)";
+  Section warm_up =
+      begin_section("table2", "Table II: warm-up time", "latency (ns)",
+                    fmt::format("The first {} transactions of Figure 17 under BPPM-A.",
+                                settings.blurred.warm_up));
+  warm_up.missing.clear();
   warm_up.x = latencies;
   std::vector<double> against_best;
   std::vector<double> times;

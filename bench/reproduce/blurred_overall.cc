@@ -30,25 +30,18 @@ void judge_gain(Section& section, const std::string& above, const std::string& b
 Section measure_one_thread(const Settings& settings) {
   const std::vector<PaperSystem> systems = {kBaseSystem, kMne, kXil,       kVcbp,
                                             kBppm,       kNp,  kOurDefault};
-  Section section;
-  section.id = "figure9";
-  section.title = "Figure 9: transaction throughput in single-thread mode";
-  section.method = fmt::format(
-      "One thread, values of 8 bytes, {} entries, a log of 1 MiB. SPS swaps entries of an array; "
-      "Hash, "
-      "RBTree and B+Tree (nodes of 4 KiB, four operations in a transaction) insert and delete; "
-      "KVStore does "
-      "so in a hash table of 16-byte strings. BASE waits for its log's body and again for its "
-      "commit word; "
-      "it, MNE and BP(XIL) force home words at each commit; BP(VCBP) and BPPM do in bulk, when a "
-      "log is full. "
-      "Our default (home words under the next commit's wait) is not in the paper.",
-      settings.blurred.live);
-  section.x_name = "1 SPS, 2 Hash, 3 RBTree, 4 B+Tree, 5 KVStore";
-  section.missing =
-      "The paper's bars are in a picture only; the sentences of its text stand below. Its KVStore "
-      "is Tokyo "
-      "Cabinet.";
+  Section section = begin_section(
+      "figure9", "Figure 9: transaction throughput in single-thread mode",
+      "1 SPS, 2 Hash, 3 RBTree, 4 B+Tree, 5 KVStore",
+      fmt::format(
+          "One thread, values of 8 bytes, {} entries, a log of 1 MiB. SPS swaps entries of an "
+          "array; Hash, RBTree and B+Tree (nodes of 4 KiB, four operations in a transaction) "
+          "insert and delete; KVStore does so in a hash table of 16-byte strings. BASE waits for "
+          "its log's body and again for its commit word; it, MNE and BP(XIL) force home words at "
+          "each commit; BP(VCBP) and BPPM do in bulk, when a log is full. Our default (home words "
+          "under the next commit's wait) is not in the paper.",
+          settings.blurred.live));
+  section.missing += " Its KVStore is Tokyo Cabinet.";
   std::vector<std::vector<std::optional<Spread>>> values(systems.size());
   for (std::size_t i = 0; i < kAllWork.size(); ++i) {
     section.x.push_back(static_cast<double>(i + 1));
@@ -98,13 +91,11 @@ Section measure_one_thread(const Settings& settings) {
 
 std::vector<Section> measure_threads(const Settings& settings) {
   const std::vector<PaperSystem> systems = {kBaseSystem, kMne, kBppm, kNp};
-  Section section;
-  section.id = "figure10";
-  section.title = "Figure 10: transaction throughput in multithread mode";
-  section.method = "As Figure 9; all threads in one structure, each with keys of its own.";
-  section.x_name = "threads";
-  section.missing =
-      "The paper's machine has 4 cores; what more threads than cores do is the scheduler's.";
+  Section section =
+      begin_section("figure10", "Figure 10: transaction throughput in multithread mode", "threads",
+                    "As Figure 9; all threads in one structure, each with keys of its own.");
+  section.missing +=
+      " Its machine has 4 cores; what more threads than cores do is the scheduler's.";
   for (const unsigned threads : settings.blurred.threads)
     section.x.push_back(static_cast<double>(threads));
   for (const Work work : {Work::kHash, Work::kRbTree}) {
@@ -149,12 +140,9 @@ std::vector<Section> measure_threads(const Settings& settings) {
 
 Section measure_mixes(const Settings& settings) {
   const std::vector<unsigned>& shares = settings.blurred.look_up_percent;
-  Section section;
-  section.id = "mixes";
-  section.title = "Beyond the paper: look-ups among the updates";
-  section.method =
-      "As Figure 9, one thread; a part of the transactions reads a key and changes nothing.";
-  section.x_name = "look-ups (% of the transactions)";
+  Section section = begin_section(
+      "mixes", "Beyond the paper: look-ups among the updates", "look-ups (% of the transactions)",
+      "As Figure 9, one thread; a part of the transactions reads a key and changes nothing.");
   section.missing = "The paper has no such mixes.";
   for (const unsigned share : shares) section.x.push_back(share);
   for (const Work work : {Work::kHash, Work::kRbTree, Work::kBTree, Work::kStore})

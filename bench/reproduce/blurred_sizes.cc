@@ -6,25 +6,14 @@ namespace {
 
 const std::vector<PaperSystem> kFour = {kBaseSystem, kMne, kBppm, kNp};
 
-Section section_of(std::string id, std::string title, std::string x_name, std::string method) {
-  Section section;
-  section.id = std::move(id);
-  section.title = std::move(title);
-  section.x_name = std::move(x_name);
-  section.method = std::move(method);
-  section.missing =
-      "The paper's lines are in a picture only; the sentences of its text stand below.";
-  return section;
-}
-
 bool grows(const Series& series) { return series.values.back()->median > series.at(0); }
 
 }  // namespace
 
 Section measure_value_sizes(const Settings& settings) {
   const std::vector<std::uint64_t>& sizes = settings.blurred.value_bytes;
-  Section section = section_of("figure11", "Figure 11: sensitivity to the value size",
-                               "value (bytes)", "The hash table of Figure 9, one thread.");
+  Section section = begin_section("figure11", "Figure 11: sensitivity to the value size",
+                                  "value (bytes)", "The hash table of Figure 9, one thread.");
   for (const std::uint64_t size : sizes) section.x.push_back(static_cast<double>(size));
   race_along(section, kFour, Work::kHash, settings, "", "tx/s",
              [&](std::size_t place, JobOptions& options) { options.value_bytes = sizes[place]; });
@@ -52,8 +41,8 @@ Section measure_value_sizes(const Settings& settings) {
 Section measure_transaction_sizes(const Settings& settings) {
   const std::vector<std::uint64_t>& sizes = settings.blurred.operations;
   Section section =
-      section_of("figure12", "Figure 12: sensitivity to the transaction size",
-                 "operations in a transaction", "The hash table of Figure 9, one thread.");
+      begin_section("figure12", "Figure 12: sensitivity to the transaction size",
+                    "operations in a transaction", "The hash table of Figure 9, one thread.");
   for (const std::uint64_t size : sizes) section.x.push_back(static_cast<double>(size));
   race_along(
       section, kFour, Work::kHash, settings, "", "operations/s",
@@ -77,8 +66,8 @@ Section measure_transaction_sizes(const Settings& settings) {
 
 Section measure_log_sizes(const Settings& settings) {
   const std::vector<std::uint64_t>& sizes = settings.blurred.log_kib;
-  Section section = section_of("figure13", "Figure 13: impact of the log size on throughput",
-                               "log (KiB)", "BPPM on every workload of Figure 9, one thread.");
+  Section section = begin_section("figure13", "Figure 13: impact of the log size on throughput",
+                                  "log (KiB)", "BPPM on every workload of Figure 9, one thread.");
   for (const std::uint64_t size : sizes) section.x.push_back(static_cast<double>(size));
   std::string found;
   bool agrees = true;
@@ -102,14 +91,14 @@ Section measure_log_sizes(const Settings& settings) {
 Section measure_recovery(const Settings& settings) {
   constexpr std::uint64_t kSamples = 9;
   const std::vector<std::uint64_t>& sizes = settings.blurred.log_kib;
-  Section section =
-      section_of("figure14", "Figure 14: impact of the log size on recovery time", "log (KiB)",
-                 fmt::format("The pool of Figure 9's hash table under BPPM is copied while it "
-                             "runs, at {} moments, and the copies "
-                             "opened. Recovered: what their recovery took, replay, write-back and "
-                             "emptied logs included; most: "
-                             "the slowest, with the fullest log.",
-                             kSamples));
+  Section section = begin_section(
+      "figure14", "Figure 14: impact of the log size on recovery time", "log (KiB)",
+      fmt::format("The pool of Figure 9's hash table under BPPM is copied while it "
+                  "runs, at {} moments, and the copies "
+                  "opened. Recovered: what their recovery took, replay, write-back and "
+                  "emptied logs included; most: "
+                  "the slowest, with the fullest log.",
+                  kSamples));
   for (const std::uint64_t size : sizes) section.x.push_back(static_cast<double>(size));
   std::vector<std::optional<Spread>> times;
   std::vector<std::optional<double>> most;
@@ -156,12 +145,12 @@ Section measure_recovery(const Settings& settings) {
 
 Section measure_idle_times(const Settings& settings) {
   const std::vector<unsigned>& idle = settings.blurred.idle_percent;
-  Section section = section_of("figure15", "Figure 15: sensitivity to the transaction idle time",
-                               "idle (% of the time)",
-                               "The hash table of Figure 9 with values of 1024 bytes, one thread, "
-                               "which spins after each transaction "
-                               "for a part of its time. MNE is MNE-SYNC; MNE-ASYNC truncates in "
-                               "the background, on the other core.");
+  Section section = begin_section(
+      "figure15", "Figure 15: sensitivity to the transaction idle time", "idle (% of the time)",
+      "The hash table of Figure 9 with values of 1024 bytes, one thread, "
+      "which spins after each transaction "
+      "for a part of its time. MNE is MNE-SYNC; MNE-ASYNC truncates in "
+      "the background, on the other core.");
   for (const unsigned percent : idle) section.x.push_back(static_cast<double>(percent));
   race_along(section, {kBaseSystem, kMne, kMneAsync, kBppm, kNp}, Work::kHash, settings, "", "tx/s",
              [&](std::size_t place, JobOptions& options) {

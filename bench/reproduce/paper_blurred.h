@@ -35,8 +35,7 @@ inline constexpr std::string_view kThreads =
 // §5.3.1, Figure 11.
 inline constexpr std::string_view kValues =
     "larger values: fewer transactions, more bytes a second; BPPM's gain drops from 39.7 % (8 B) "
-    "to "
-    "23.0 % (4096 B)";
+    "to 23.0 % (4096 B)";
 // §5.3.2, Figure 12.
 inline constexpr std::string_view kTransactions =
     "larger transactions: more operations a second with persistence, about as many without";
@@ -52,8 +51,7 @@ inline constexpr std::string_view kIdle =
 // §5.4.1, Figure 16.
 inline constexpr std::string_view kSlowMemory =
     "BPPM gains 74.1 % over BASE at 35 ns and triples it at 2000 ns; VCBP alone is then nearly "
-    "five times "
-    "BASE, ahead of BPPM";
+    "five times BASE, ahead of BPPM";
 // §5.4.2, Figure 17.
 inline constexpr std::string_view kAdaptive =
     "BPPM-A is as good as the better of BPPM and BP(VCBP)";

@@ -27,6 +27,7 @@ std::vector<Section> one_section(const Settings& settings) {
 struct Paper {
   std::string_view name;
   std::string_view title;
+  std::string_view engine;  // of ours
   bool has_peers;
   std::vector<Experiment> experiments;
 };
@@ -35,6 +36,7 @@ const std::vector<Paper>& papers() {
   static const std::vector<Paper> all = {
       {paper::kName,
        paper::kTitle,
+       engine_name(EngineKind::kMnemosyne),
        true,
        {
            {{"table4"}, one_section<measure_store>},
@@ -50,6 +52,7 @@ const std::vector<Paper>& papers() {
        }},
       {paper_blurred::kName,
        paper_blurred::kTitle,
+       "as each series names it",
        false,
        {
            {{"figure9"}, one_section<measure_one_thread>},
@@ -102,7 +105,7 @@ Evaluation begin_evaluation(const Paper& paper, const Settings& settings) {
   Evaluation evaluation;
   evaluation.environment = look_around();
   evaluation.environment.domain = domain_name(DomainKind::kAdr);
-  evaluation.environment.engine = engine_name(EngineKind::kMnemosyne);
+  evaluation.environment.engine = paper.engine;
   evaluation.environment.dir = settings.dir;
   evaluation.environment.seed = settings.seed;
   evaluation.environment.rules = settings.rules;

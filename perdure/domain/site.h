@@ -38,6 +38,10 @@ namespace perdure {
   X(kSpillBody,                                                                                    \
     "a record too large for the ring is named by it, but its words are not written back")          \
   X(kSpillFence, "the ring may name a spilled record whose words are not durable yet")             \
+  X(kInPlace,                                                                                      \
+    "a new object that was initialised in place is not written back: its transaction survives, "   \
+    "and what the object holds does not")                                                          \
+  X(kInPlaceFence, "as kInPlace: the record that leads to the object may become durable first")    \
   X(kHome, "a home word is not written back; once its record is dropped, the update is gone")      \
   X(kHomeBulk, "as kHome, for homes written back only when the log is truncated")                  \
   X(kTruncateHome, "records are retired while their home words are still on the way")              \

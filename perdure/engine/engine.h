@@ -78,10 +78,8 @@ constexpr bool is_durable(EngineKind kind) {
 /// One opened pool's engine. The only virtual calls of the house outside tools: one per update
 /// transaction. (An interface rather than a hand-written table of pointers; no implementation
 /// inherits state.)
-class Engine {
+class Engine : public HomeStores {
  public:
-  virtual ~Engine() = default;
-
   /// Replays what the logs hold and readies them. First call after construction.
   virtual Result<RecoveryReport> recover() = 0;
   /// Prepares the Tx of a thread's place in the pool, whose log is `slot`, before its first transaction.
@@ -103,10 +101,7 @@ class Engine {
   virtual bool poisoned() const = 0;
 
   // The persistence primitives themselves, for structures that bring their own protocol
-  // (perdure::Log).
-  virtual void store(Word* home, Word value) = 0;
-  virtual void merge(Word* home, Word value, Word mask) = 0;
-  virtual void write_through(Word* home, const Word* words, std::size_t count, Site site) = 0;
+  // (perdure::Log): those of HomeStores, and
   virtual void flush(const void* address, std::size_t bytes, Site site) = 0;
   virtual bool fence(Site site) = 0;
 };
@@ -138,6 +133,8 @@ struct EngineParts {
   std::chrono::nanoseconds relaxed_delay{0};
   /// Of the adaptive engine.
   ChoiceRules choice_rules{};
+  /// Objects from this size on are initialised in place.
+  std::size_t in_place_bytes = 512;
   /// Logs are emptied when one holds this many bytes, so that recovery has no more to replay; 0: when it is full.
   std::uint64_t log_limit_bytes = 0;
 };

@@ -20,10 +20,12 @@
 // BPPM. (BP(VCBP) is the other column with the same truncation. BPPM-A is kAdaptive: before each transaction of a thread one
 // of the two, mode_choice.h.) Deviations: (1) home words are forced at each commit with
 // kEachCommit, but records retired when the ring is full: an XilLog has no head on the media. (2) What an open transaction
-// needs committed at once, and a transaction that is too large for half its ring, or was rolled back in part, goes to the
-// TornbitLog beside it.
+// needs committed at once, and a transaction that is too large for half of what its log may hold, or was rolled back in part,
+// goes to the TornbitLog beside it.
 //
 // The commit of a transaction that wrote anything:
+//   0. force in place  (memory, when it made large objects) what it stored into them is flushed, and waited for; cut here ⇒
+//                      they are free space. The record says so, too: what older ones say of that space is not replayed
 //   1. make room       a full log is emptied first, while no stamp is held; on files, take the turn
 //   2. draw a stamp    from here on a truncation waits for this commit
 //   3. validate        reads still hold, or Conflict
@@ -76,6 +78,9 @@ class Redo final : public Engine {
   }
 
   void attach(Tx& tx, std::size_t slot_index) override {
+    // On files a new object's pages would be a write of their own, beside the log's, that each commit has to wait for.
+    if (parts_.region->domain() != DomainKind::kSync)
+      tx.initialise_through(this, parts_.in_place_bytes);
     if (kInLog) tx.execute_in(executing_[slot_index].get());
   }
 
@@ -96,7 +101,8 @@ class Redo final : public Engine {
   }
 
   void commit_buffered(Tx& tx, std::size_t slot_index, Durability durability) {
-    std::span<Word> record = encode(tx.writes());
+    force_in_place(tx);  // 0
+    std::span<Word> record = encode(tx);
     Spill spill(*this);
     spill.write_if_large(tx, log_slot(slot_index).log, record);
     const bool waits = durability == Durability::kStrict || !shared_ || forces_home();
@@ -178,11 +184,32 @@ class Redo final : public Engine {
   }
 
  private:
-  /// The record of `writes`, in memory of this thread; append() fills in its first word.
-  static std::span<Word> encode(std::span<const MaskedWrite> writes) {
+  /// Step 0.
+  void force_in_place(const Tx& tx) {
+    bool any = false;
+    for (const Tx::InPlace& object : tx.in_place()) {
+      any = any || object.used();
+      if (object.low < object.high)
+        domain_.flush(parts_.region->at<std::byte>(object.low), object.high - object.low,
+                      Site::kInPlace);
+    }
+    // Orders: new objects before the record that leads to them. Torn bits vouch for the record only, and it cannot vouch
+    //         for the objects, which later transactions change.
+    if (any && !domain_.fence(Site::kInPlaceFence)) fail();
+  }
+
+  /// The record of `tx`, in memory of this thread; append() fills in its first word.
+  static std::span<Word> encode(Tx& tx) {
     thread_local WordBuffer buffer;
-    Word* const begin = buffer.room(1 + record::most_words(writes.size()));
-    return {begin, record::encode_entries(writes, begin + 1)};
+    std::size_t most = 1 + record::most_words(tx.writes().size());
+    for (const Tx::InPlace& object : tx.in_place())
+      most += record::in_place_heads(object.bytes / kWordBytes);
+    Word* const begin = buffer.room(most);
+    Word* end = begin + 1;
+    for (const Tx::InPlace& object : tx.in_place()) {
+      if (object.used()) end = record::encode_in_place(object.begin, object.bytes / kWordBytes, end);
+    }
+    return {begin, record::encode_entries(tx.writes(), end)};
   }
 
   /// A record larger than half of what the log may hold goes to space reserved in the heap; the ring then only names
@@ -373,7 +400,7 @@ class Redo final : public Engine {
   /// append() for what is in the log already.
   void close_in_log(LogSlot& slot, std::uint64_t stamp);
   /// Room for `records` more of the open transaction, which keeps its locks meanwhile: a truncation waits for no lock.
-  /// False: the transaction has, or then would have, more than half the ring.
+  /// False: the transaction has, or then would have, more than half of what the log may hold.
   bool make_room_in_log(std::size_t slot_index, std::uint64_t records);
   /// How the thread's next transaction runs. Nothing else has to change: both logs are read by recovery, and the stamps of
   /// their records say in which order.

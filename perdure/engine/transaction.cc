@@ -1,6 +1,7 @@
 #include "perdure/engine/transaction.h"
 
 #include <algorithm>
+#include <array>
 #include <string>
 #include <thread>
 
@@ -31,6 +32,42 @@ void Tx::put_in_log(Offset at, Word value, Word mask) {
   }
   go_buffered();
   writes_.put(at, value, mask);
+}
+
+Tx::InPlace* Tx::in_place_at(Offset at) {
+  for (std::size_t i = in_place_.size(); i > in_place_from_; --i) {
+    InPlace& object = in_place_[i - 1];
+    if (at - object.begin < object.bytes) return &object;
+  }
+  return nullptr;
+}
+
+bool Tx::put_in_place(Offset at, Word value, Word mask) {
+  InPlace* const object = in_place_at(at);
+  if (object == nullptr) return false;
+  if (mask == kWholeWord) {
+    home_stores_->store(home(at), value);
+  } else {
+    home_stores_->merge(home(at), value, mask);
+  }
+  object->low = std::min(object->low, at);
+  object->high = std::max(object->high, at + kWordBytes);
+  return true;
+}
+
+std::size_t Tx::stream_in_place(Offset at, const char* from, std::size_t bytes) {
+  if (at % kLineBytes != 0) return 0;
+  InPlace* const object = in_place_at(at);
+  if (object == nullptr) return 0;
+  std::array<Word, 8 * kLineBytes / kWordBytes> words;
+  bytes = std::min({bytes, object->begin + object->bytes - at, sizeof(words)});
+  bytes = round_down(bytes, kLineBytes);
+  if (bytes == 0) return 0;
+  for (std::size_t line = 0; line < bytes; line += kLineBytes) own(at + line);
+  std::memcpy(words.data(), from, bytes);
+  home_stores_->write_through(home(at), words.data(), bytes / kWordBytes, Site::kInPlace);
+  object->streamed = true;
+  return bytes;
 }
 
 void Tx::go_buffered() {
@@ -83,6 +120,14 @@ void Tx::write(void* to, const void* from, std::size_t bytes) {
   const auto* in = static_cast<const char*>(from);
   Offset offset = offset_of(to);
   while (bytes > 0) {
+    if (!in_place_.empty() && bytes >= kLineBytes) {
+      if (const std::size_t taken = stream_in_place(offset, in, bytes); taken > 0) {
+        in += taken;
+        offset += taken;
+        bytes -= taken;
+        continue;
+      }
+    }
     const Offset at = round_down(offset, kWordBytes);
     const std::size_t skip = offset - at;
     const std::size_t here = std::min(bytes, kWordBytes - skip);
@@ -132,6 +177,14 @@ void* Tx::allocate(std::size_t bytes) {
   } catch (...) {
     world_->heap->cancel(object);
     throw;
+  }
+  if (home_stores_ != nullptr && bytes >= in_place_bytes_ && !in_log()) {
+    // Nobody who has come since could hold a pointer to what was there before, unless somebody else has freed it since.
+    if (alone_ && !still_alone()) conflict();
+    in_place_.push_back({object, round_up(bytes, kWordBytes)});
+    // One that is looked for among many costs more than its log.
+    constexpr std::size_t kAtATime = 8;
+    if (in_place_.size() > in_place_from_ + kAtATime) ++in_place_from_;
   }
   return world_->base + object;
 }
@@ -206,7 +259,8 @@ void Tx::collect_heap_writes() {
 
 Tx::Savepoint Tx::save() {
   Savepoint savepoint{writes_.writes(), volatile_writes_.writes(), allocated_.size(),
-                      freed_.size()};
+                      freed_.size(), in_place_.size()};
+  in_place_from_ = in_place_.size();  // what they hold now is not kept anywhere else
   if (in_log()) {
     for (MaskedWrite& write : savepoint.writes) write.value = in_log_->value(write.value);
   }
@@ -226,6 +280,8 @@ void Tx::roll_back_to(const Savepoint& savepoint) {
     if (index++ >= savepoint.allocated) world_->heap->cancel(object);
   }
   allocated_.shrink(savepoint.allocated);
+  in_place_.resize(savepoint.in_place, InPlace{0, 0});
+  in_place_from_ = in_place_.size();
   freed_.shrink(savepoint.freed);
 }
 
@@ -264,6 +320,8 @@ void Tx::end() noexcept {
   in_log_ = nullptr;
   allocated_.clear();
   freed_.clear();
+  in_place_.clear();
+  in_place_from_ = 0;
   active_ = false;
   alone_ = false;
   place_.end();
@@ -272,7 +330,13 @@ void Tx::end() noexcept {
 
 void Tx::roll_back() noexcept {
   if (in_log()) in_log_->give_up();
-  for (const Lock& lock : locks_) lock.orec->store(lock.before, std::memory_order_release);
+  if (in_place_.empty() || locks_.empty()) {
+    for (const Lock& lock : locks_) lock.orec->store(lock.before, std::memory_order_release);
+  } else {
+    // What was stored in place is another object's memory to a reader who still holds a pointer to that; see outdate().
+    const std::uint64_t version = LockTable::unlocked(world_->clock->draw().stamp);
+    for (const Lock& lock : locks_) lock.orec->store(version, std::memory_order_release);
+  }
   for (const Offset object : allocated_) world_->heap->cancel(object);
   locks_.clear();
   reads_.clear();

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "perdure/base/offset_set.h"
+#include "perdure/engine/home_stores.h"
 #include "perdure/engine/lock_table.h"
 #include "perdure/engine/solitude.h"
 #include "perdure/engine/uncommitted_log.h"
@@ -98,6 +99,7 @@ class alignas(kLineBytes) Tx {
     std::vector<MaskedWrite> volatile_writes;
     std::size_t allocated = 0;
     std::size_t freed = 0;
+    std::size_t in_place = 0;
   };
   Savepoint save();
   void roll_back_to(const Savepoint& savepoint);
@@ -154,6 +156,26 @@ class alignas(kLineBytes) Tx {
       visit(MaskedWrite{write.offset, in_log_->value(write.value), write.mask});
     for (const MaskedWrite& write : heap_writes_) visit(write);
   }
+
+  // ---- initialisation in place --------------------------------------------------------------------
+  /// A new object that the transaction stores to where it is: nobody else sees it before the commit, and if that never
+  /// comes, it is free space. An abort has nothing to undo.
+  struct InPlace {
+    Offset begin;
+    std::uint64_t bytes;
+    Offset low = ~Offset{0};  // [low, high) was stored to, and has to be flushed
+    Offset high = 0;
+    bool streamed = false;  // more was written through
+    bool used() const { return streamed || low < high; }
+  };
+  /// From the next allocation on, objects of at least `least_bytes` are initialised in place, through `stores`, unless the
+  /// transaction executes in a log. The commit then makes in_place() durable before any record that leads there.
+  void initialise_through(HomeStores* stores, std::size_t least_bytes) {
+    home_stores_ = stores;
+    in_place_bytes_ = least_bytes;
+  }
+  const std::vector<InPlace>& in_place() const { return in_place_; }
+
   std::uint64_t snapshot() const { return snapshot_; }
   /// Whether everything read is still what it was.
   bool validate() const;
@@ -207,11 +229,18 @@ class alignas(kLineBytes) Tx {
   }
   /// Stores to persistent memory.
   void put(Offset at, Word value, Word mask = kWholeWord) {
+    if (!in_place_.empty() && put_in_place(at, value, mask)) return;
     if (in_log_ == nullptr) [[likely]]
       return writes_.put(at, value, mask);
     put_in_log(at, value, mask);
   }
   void put_in_log(Offset at, Word value, Word mask);
+  /// The object that `at` lies in, if it is still initialised in place; else null.
+  InPlace* in_place_at(Offset at);
+  /// False: it has to go another way.
+  bool put_in_place(Offset at, Word value, Word mask);
+  /// Writes whole lines in place, if `at` starts one. Returns how many bytes of `from` it took, or 0.
+  std::size_t stream_in_place(Offset at, const char* from, std::size_t bytes);
   /// What `take(owned)` returns, as it was at one moment of the snapshot. `owned`: this transaction has the orec.
   template <class Take>
   Word validated(Offset at, Take take);
@@ -226,7 +255,11 @@ class alignas(kLineBytes) Tx {
   Word load_among_others(Offset at) {
     return validated(at, [&](bool owned) { return owned ? owned_word(at) : load_word(home(at)); });
   }
-  void lock(Offset at);
+  void lock(Offset at) {
+    __builtin_prefetch(home(at), 1);  // the commit will store there
+    own(at);
+  }
+  void own(Offset at);
   /// Where a transaction may store: the heap, the parts, volatile memory, and (for the pool itself) the root table.
   bool storable(Offset at) const {
     const Superblock& super = world_->region->superblock();
@@ -276,6 +309,10 @@ class alignas(kLineBytes) Tx {
   std::vector<MaskedWrite> heap_writes_;   // while in_log()
   UncommittedLog* uncommitted_ = nullptr;  // the engine's, for this context
   UncommittedLog* in_log_ = nullptr;       // the same, while the running transaction uses it
+  HomeStores* home_stores_ = nullptr;      // null: nothing is initialised in place
+  std::size_t in_place_bytes_ = 0;
+  std::vector<InPlace> in_place_;
+  std::size_t in_place_from_ = 0;  // objects before this one are buffered or logged like all others
   bool announcing_ = false;
   std::uint64_t last_stamp_ = 0;
   std::atomic<std::uint64_t> announced_{~std::uint64_t{0}};
@@ -317,8 +354,7 @@ inline Word Tx::validated(Offset at, Take take) {
   }
 }
 
-inline void Tx::lock(Offset at) {
-  __builtin_prefetch(home(at), 1);  // the commit will store there
+inline void Tx::own(Offset at) {
   if (alone_) return refuse_unless_storable(at);
   LockTable::Orec& orec = world_->locks->of(at);
   for (;;) {

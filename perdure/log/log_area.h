@@ -19,6 +19,7 @@
 
 #include "perdure/base/offset_set.h"
 #include "perdure/error.h"
+#include "perdure/log/in_place_spans.h"
 #include "perdure/log/record.h"
 #include "perdure/log/tornbit_log.h"
 #include "perdure/log/xil_log.h"
@@ -151,10 +152,11 @@ class LogArea {
 
   struct Record {
     std::uint64_t stamp;
-    std::vector<Word> entries;  // never kSpill: spilled entries are copied in
+    std::vector<Word> entries;  // kRun and kMasked only, perhaps none: see collect()
   };
 
-  /// Collects the records that are not retired, in commit order, fully checked; nothing is written.
+  /// Collects the records that are not retired, in commit order, fully checked; nothing is written. Spilled entries are
+  /// copied in, and those left out whose words a later transaction initialised in place.
   /// `last_stamp` becomes the highest stamp ever seen. Errors: kCorrupt.
   /// `check_targets`: whether every word that they write must lie in the pool's data or in a part.
   Result<std::vector<Record>> collect(std::uint64_t& last_stamp, bool check_targets = true) {
@@ -198,6 +200,7 @@ class LogArea {
       if (records[i].stamp == records[i - 1].stamp)
         return damaged("two log records carry the stamp " + std::to_string(records[i].stamp));
     }
+    forget_overtaken(records);
     return records;
   }
 
@@ -518,7 +521,35 @@ class LogArea {
   bool targets_valid(const Record& record) const {
     return record::for_each(
         record.entries, [&](const MaskedWrite& write) { return target_valid(write.offset); },
-        [](Offset, Word, Word) { return false; });
+        [](Offset, Word, Word) { return false; },
+        [&](Offset offset, std::uint64_t words) {
+          return inside(offset, words * kWordBytes, region_->superblock().heap_offset,
+                        region_->grown_bytes());
+        });
+  }
+
+  /// Takes out of each record what a later one says to have been initialised in place, and what says so.
+  static void forget_overtaken(std::vector<Record>& records) {
+    InPlaceSpans spans;
+    for (const Record& record : records) {
+      record::for_each(
+          record.entries, [](const MaskedWrite&) { return true; },
+          [](Offset, Word, Word) { return false; },
+          [&](Offset offset, std::uint64_t words) {
+            spans.add(offset, words * kWordBytes, record.stamp);
+            return true;
+          });
+    }
+    if (spans.empty()) return;
+    std::vector<MaskedWrite> writes;
+    for (Record& record : records) {
+      writes.clear();
+      for_each_write(record, [&](const MaskedWrite& write) {
+        if (!spans.overtakes(write.offset, record.stamp)) writes.push_back(write);
+      });
+      record.entries.clear();
+      if (!writes.empty()) record::encode_entries(writes, record.entries);
+    }
   }
 
   /// Copies spilled entries into the record, before any replay can overwrite the place where they

@@ -7,6 +7,8 @@
 //     kRun     `count` consecutive whole words             count values
 //     kMasked  some bits of one word                       value, mask
 //     kSpill   the entries stand at the word index instead count of words there, their CRC32C
+//     kInPlace `count` words there were initialised in place, and durable before this record: what older records say of
+//              them must not be replayed            (no values)
 #pragma once
 
 #include <algorithm>
@@ -18,7 +20,7 @@
 
 namespace perdure::record {
 
-enum class Kind : std::uint8_t { kRun = 0, kMasked = 1, kSpill = 2 };
+enum class Kind : std::uint8_t { kRun = 0, kMasked = 1, kSpill = 2, kInPlace = 3 };
 
 inline constexpr Word kLast = Word{1} << 63;
 inline constexpr std::uint64_t kMaxRun = (1u << 17) - 1;
@@ -30,6 +32,17 @@ constexpr Word entry_head(Offset offset, std::uint64_t count, Kind kind) {
 constexpr Offset entry_offset(Word head) { return (head & kIndexMask) * kWordBytes; }
 constexpr std::uint64_t entry_count(Word head) { return (head >> 44) & kMaxRun; }
 constexpr Kind entry_kind(Word head) { return static_cast<Kind>((head >> 61) & 3); }
+
+/// Words behind an entry's head.
+constexpr std::uint64_t value_count(Kind kind, std::uint64_t count) {
+  switch (kind) {
+    case Kind::kRun: return count;
+    case Kind::kMasked:
+    case Kind::kSpill: return 2;
+    case Kind::kInPlace: return 0;
+  }
+  return 0;
+}
 
 /// Words that the entries of `writes` may take.
 constexpr std::size_t most_words(std::size_t writes) { return 3 * writes; }
@@ -69,6 +82,14 @@ inline void encode_entries(std::span<const MaskedWrite> writes, std::vector<Word
   out.resize(static_cast<std::size_t>(encode_entries(writes, out.data() + before) - out.data()));
 }
 
+constexpr std::size_t in_place_heads(std::uint64_t words) { return (words + kMaxRun - 1) / kMaxRun; }
+/// Writes the in_place_heads() of `words` words from `begin` on, and returns their end. Other entries must follow.
+inline Word* encode_in_place(Offset begin, std::uint64_t words, Word* out) {
+  for (; words > 0; begin += kMaxRun * kWordBytes, words -= std::min(words, kMaxRun))
+    *out++ = entry_head(begin, std::min(words, kMaxRun), Kind::kInPlace);
+  return out;
+}
+
 constexpr Word stamp_word(std::uint64_t stamp, std::uint16_t crc) {
   return stamp | (Word{crc} << 48);
 }
@@ -94,10 +115,9 @@ Found read(Reader& reader, std::uint64_t& stamp, std::vector<Word>& entries) {
   do {
     if (!reader.next(head)) return Found::kNothing;
     entries.push_back(head);
-    std::uint64_t values = entry_count(head);
-    if (entry_kind(head) != Kind::kRun) values = 2;
-    if (values == 0) return Found::kCorrupt;
-    for (; values > 0; --values) {
+    const std::uint64_t count = entry_count(head);
+    if (count == 0) return Found::kCorrupt;
+    for (std::uint64_t values = value_count(entry_kind(head), count); values > 0; --values) {
       Word value = 0;
       if (!reader.next(value)) return Found::kNothing;
       entries.push_back(value);
@@ -107,10 +127,11 @@ Found read(Reader& reader, std::uint64_t& stamp, std::vector<Word>& entries) {
   return header(stamp, entries) == first ? Found::kRecord : Found::kCorrupt;
 }
 
-/// Calls `apply(MaskedWrite)` for every word of checked entries and `spill(offset, words, crc)` for
-/// spilled ones; stops and returns false when either does, or when the entries overrun.
-template <class Apply, class Spill>
-bool for_each(std::span<const Word> entries, Apply apply, Spill spill) {
+/// Calls `apply(MaskedWrite)` for every word of checked entries, `spill(offset, words, crc)` for
+/// spilled ones and `in_place(offset, words)` for what was initialised in place; stops and returns
+/// false when one of them does, or when the entries overrun.
+template <class Apply, class Spill, class InPlace>
+bool for_each(std::span<const Word> entries, Apply apply, Spill spill, InPlace in_place) {
   std::size_t at = 0;
   while (at < entries.size()) {
     const Word head = entries[at++];
@@ -135,11 +156,18 @@ bool for_each(std::span<const Word> entries, Apply apply, Spill spill) {
         if (entries.size() - at < 2 || !spill(offset, entries[at], entries[at + 1])) return false;
         at += 2;
         break;
-      default: return false;
+      case Kind::kInPlace:
+        if (entry_count(head) == 0 || !in_place(offset, entry_count(head))) return false;
+        break;
     }
     if ((head & kLast) != 0) return at == entries.size();
   }
   return false;
+}
+
+template <class Apply, class Spill>
+bool for_each(std::span<const Word> entries, Apply apply, Spill spill) {
+  return for_each(entries, apply, spill, [](Offset, std::uint64_t) { return true; });
 }
 
 }  // namespace perdure::record

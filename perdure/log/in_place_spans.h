@@ -1,0 +1,51 @@
+// InPlaceSpans: which words the records in the logs say to have been initialised in place, and when. Recovery asks it for each
+// word that it is about to replay.
+#pragma once
+
+#include <iterator>
+#include <map>
+
+#include "perdure/base/words.h"
+
+namespace perdure {
+
+class InPlaceSpans {
+ public:
+  bool empty() const { return spans_.empty(); }
+
+  /// Requires: no smaller stamp than before; bytes > 0.
+  void add(Offset begin, std::uint64_t bytes, std::uint64_t stamp) {
+    const Offset end = begin + bytes;
+    cut(begin);
+    cut(end);
+    spans_.erase(spans_.lower_bound(begin), spans_.lower_bound(end));
+    spans_.emplace(begin, Span{end, stamp});
+  }
+
+  /// Whether the word at `offset` was initialised in place later than `stamp`: what it was then is history.
+  bool overtakes(Offset offset, std::uint64_t stamp) const {
+    const auto after = spans_.upper_bound(offset);
+    if (after == spans_.begin()) return false;
+    const Span& span = std::prev(after)->second;
+    return offset < span.end && stamp < span.stamp;
+  }
+
+ private:
+  struct Span {
+    Offset end;
+    std::uint64_t stamp;
+  };
+  /// Makes two spans of the one that `at` lies inside of.
+  void cut(Offset at) {
+    const auto after = spans_.upper_bound(at);
+    if (after == spans_.begin()) return;
+    const auto span = std::prev(after);
+    if (span->first == at || span->second.end <= at) return;
+    spans_.emplace(at, span->second);
+    span->second.end = at;
+  }
+
+  std::map<Offset, Span> spans_;  // by begin; none overlaps another
+};
+
+}  // namespace perdure
