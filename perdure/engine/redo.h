@@ -207,7 +207,8 @@ class Redo final : public Engine {
     Word* const begin = buffer.room(most);
     Word* end = begin + 1;
     for (const Tx::InPlace& object : tx.in_place()) {
-      if (object.used()) end = record::encode_in_place(object.begin, object.bytes / kWordBytes, end);
+      if (object.used())
+        end = record::encode_in_place(object.begin, object.bytes / kWordBytes, end);
     }
     return {begin, record::encode_entries(tx.writes(), end)};
   }

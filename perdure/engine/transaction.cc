@@ -258,8 +258,8 @@ void Tx::collect_heap_writes() {
 }
 
 Tx::Savepoint Tx::save() {
-  Savepoint savepoint{writes_.writes(), volatile_writes_.writes(), allocated_.size(),
-                      freed_.size(), in_place_.size()};
+  Savepoint savepoint{writes_.writes(), volatile_writes_.writes(), allocated_.size(), freed_.size(),
+                      in_place_.size()};
   in_place_from_ = in_place_.size();  // what they hold now is not kept anywhere else
   if (in_log()) {
     for (MaskedWrite& write : savepoint.writes) write.value = in_log_->value(write.value);

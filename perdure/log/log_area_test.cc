@@ -231,6 +231,38 @@ TEST_F(LogAreaTest, SpilledEntriesAreReadBeforeReplayOverwritesThem) {
   EXPECT_EQ(image.word(heap(100)), 77u);
 }
 
+TEST_F(LogAreaTest, WhatWasInitialisedInPlaceIsNotReplacedByWhatOlderRecordsSay) {
+  append(0, 1, {{heap(1), 11, kWholeWord}, {heap(2), 12, kWholeWord}, {heap(5), 15, 0xff}});
+  append(0, 2, {{heap(3), 23, kWholeWord}});
+  // Words 2 to 5, and of a later change of one of them.
+  image.word(heap(2)) = 102;
+  image.word(heap(3)) = 103;
+  image.word(heap(5)) = 105;
+  append_words(1, 3,
+               {0, record::entry_head(heap(2), 4, record::Kind::kInPlace),
+                record::entry_head(heap(9), 1, record::Kind::kRun) | record::kLast, 39});
+  append(0, 4, {{heap(3), 43, kWholeWord}});
+  restart();
+  EXPECT_EQ(logs->recover(domain).value().words_replayed, 3u);
+  EXPECT_EQ(image.word(heap(1)), 11u);
+  EXPECT_EQ(image.word(heap(2)), 102u);
+  EXPECT_EQ(image.word(heap(3)), 43u);
+  EXPECT_EQ(image.word(heap(5)), 105u);
+  EXPECT_EQ(image.word(heap(9)), 39u);
+}
+
+TEST_F(LogAreaTest, OnlyTheHeapIsInitialisedInPlace) {
+  for (const Offset begin : {region->superblock().root_offset, region->grown_bytes() - kWordBytes,
+                             region->superblock().heap_offset - kWordBytes}) {
+    image = Image::formatted();
+    restart();
+    append_words(0, 1,
+                 {0, record::entry_head(begin, 2, record::Kind::kInPlace),
+                  record::entry_head(heap(9), 1, record::Kind::kRun) | record::kLast, 39});
+    EXPECT_EQ(recovery_error(), Code::kCorrupt) << begin;
+  }
+}
+
 TEST_F(LogAreaTest, DamagedOrForeignSpillsAreRefused) {
   std::vector<Word> spilled;
   record::encode_entries(std::vector<MaskedWrite>{{heap(8), 88, kWholeWord}}, spilled);

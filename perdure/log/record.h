@@ -82,7 +82,9 @@ inline void encode_entries(std::span<const MaskedWrite> writes, std::vector<Word
   out.resize(static_cast<std::size_t>(encode_entries(writes, out.data() + before) - out.data()));
 }
 
-constexpr std::size_t in_place_heads(std::uint64_t words) { return (words + kMaxRun - 1) / kMaxRun; }
+constexpr std::size_t in_place_heads(std::uint64_t words) {
+  return (words + kMaxRun - 1) / kMaxRun;
+}
 /// Writes the in_place_heads() of `words` words from `begin` on, and returns their end. Other entries must follow.
 inline Word* encode_in_place(Offset begin, std::uint64_t words, Word* out) {
   for (; words > 0; begin += kMaxRun * kWordBytes, words -= std::min(words, kMaxRun))

@@ -70,6 +70,7 @@ struct Scenario {
   unsigned depth = 2;                         // as Options::depth, when that is less
   Truncation truncation = Truncation::kAuto;  // not kBackground: that thread cannot take turns
   EngineKind engine = EngineKind::kMnemosyne;
+  std::size_t in_place_bytes = kInPlaceBytes;  // objects of that size are initialised in place
   bool alternate_engines = false;  // each open takes another durable engine than the last
 };
 

@@ -30,6 +30,7 @@ class PoolSession final : public Session {
                       .value(),
                   [&](EngineParts parts) {
                     parts.choice_rules = kAdaptive;
+                    parts.in_place_bytes = scenario.in_place_bytes;
                     return make_engine(engine_for(scenario, lab), parts, lab.domain());
                   },
                   kLockBits)

@@ -179,6 +179,7 @@ Scenario spilled_object() {
   s.claim =
       "a large object is filled and linked by one spilled transaction, and its predecessor freed";
   s.steps = 3;
+  s.in_place_bytes = ~std::size_t{0};
   s.setup = [](Pool& pool) { pool.root<Root>("root"); };
   s.step = [](Pool& pool, std::uint64_t step) {
     Root& root = root_of<Root>(pool, "root");
@@ -210,6 +211,72 @@ Scenario spilled_object() {
   return s;
 }
 
+/// An object is made, changed and freed, again and again in the same memory, of which the log still tells.
+Scenario in_place() {
+  using Object =
+      std::array<std::uint64_t, 10>;  // a line, which is written through, and a part of one
+  struct Root {
+    perdure::link<Object> object;
+  };
+  const auto content = [](std::uint64_t step) {
+    Object object;
+    for (std::uint64_t i = 0; i < object.size(); ++i) object[i] = pattern(step, i);
+    return object;
+  };
+  Scenario s;
+  s.name = "in-place";
+  s.claim =
+      "an object that is initialised in place is there with the link to it, and is not what the "
+      "log "
+      "says of its memory";
+  s.steps = 9;
+  s.file = false;
+  s.in_place_bytes = sizeof(Object);
+  s.setup = [](Pool& pool) { pool.root<Root>("root"); };
+  s.step = [content](Pool& pool, std::uint64_t step) {
+    Root& root = root_of<Root>(pool, "root");
+    pool.atomically([&](Tx& tx) {
+      if (step % 3 == 1) {
+        auto* object = static_cast<Object*>(tx.allocate(sizeof(Object)));
+        const Object fresh = content(step);
+        tx.write(object, fresh.data(), sizeof(fresh));
+        tx.store(root.object, tx.link_to(object));
+      } else if (step % 3 == 2) {
+        const Object changed = content(step);
+        tx.write(tx.at(tx.load(root.object)), changed.data(), sizeof(changed));
+      } else {
+        tx.free(tx.at(tx.load(root.object)));
+        tx.store(root.object, {});
+      }
+    });
+  };
+  s.check = [content](Pool& pool, std::uint64_t step) -> std::optional<std::string> {
+    return pool.read_only([&](Tx& tx) -> std::optional<std::string> {
+      const perdure::link<Object> object = tx.load(root_of<Root>(pool, "root").object);
+      if (static_cast<bool>(object) != (step % 3 != 0)) return std::string("the link is another");
+      if (!object) return std::nullopt;
+      Object found;
+      tx.read(found.data(), tx.at(object), sizeof(found));
+      return found == content(step) ? std::nullopt
+                                    : std::optional<std::string>("the object is another");
+    });
+  };
+  s.reach = [](Pool& pool, const Scenario::Visit& visit) {
+    pool.read_only([&](Tx& tx) {
+      const perdure::link<Object> object = tx.load(root_of<Root>(pool, "root").object);
+      if (object) visit(tx.at(object));
+    });
+  };
+  return s;
+}
+Scenario in_place_when_full() {
+  Scenario s = in_place();
+  s.name += "-when-full";
+  s.claim += "; home words in bulk";
+  s.truncation = Truncation::kWhenFull;
+  return s;
+}
+
 }  // namespace
 
 std::vector<Subject> transaction_scenarios() {
@@ -231,6 +298,8 @@ std::vector<Subject> transaction_scenarios() {
       subject_of(two_page_ring()),
       subject_of(spilled()),
       subject_of(spilled_object()),
+      subject_of(in_place()),
+      subject_of(in_place_when_full()),
       subject_of(blurred(bytes())),
       subject_of(blurred(aborts())),
       subject_of(blurred(laps())),
@@ -243,6 +312,7 @@ std::vector<Subject> transaction_scenarios() {
       subject_of(blurred(spilled_object())),
       subject_of(adaptive(aborts())),
       subject_of(adaptive(laps())),
+      subject_of(adaptive(in_place())),
       subject_of(adaptive(laps_truncated("when-full", "logs are emptied only when full, in bulk",
                                          Truncation::kWhenFull))),
       subject_of(base(aborts())),
