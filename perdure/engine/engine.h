@@ -125,7 +125,7 @@ class EngineDomain {
 };
 
 /// Below it a log takes an object's words faster than the wait of its own that initialisation in place takes.
-inline constexpr std::size_t kInPlaceBytes = 512;
+inline constexpr std::size_t kInPlaceBytes = 256;
 
 struct EngineParts {
   Region* region;

@@ -26,12 +26,30 @@ struct Heap::Block {
 
 struct Heap::Segment {
   Segment(std::uint64_t count, SegmentKind of_kind, std::uint64_t with)
-      : kind(of_kind), argument(with), blocks(of_kind == SegmentKind::kBlocks ? count : 0) {}
+      : kind(of_kind),
+        argument(with),
+        blocks(of_kind == SegmentKind::kBlocks ? count : 0),
+        free_bits((blocks.size() + 63) / 64) {
+    for (std::uint64_t b = 0; b < blocks.size(); ++b) set_free(b, true);
+  }
+  bool is_free(std::uint64_t block) const {
+    return (free_bits[block / 64] >> (block % 64) & 1) != 0;
+  }
+  void set_free(std::uint64_t block, bool free) {
+    const std::uint64_t bit = std::uint64_t{1} << (block % 64);
+    if (free) {
+      free_bits[block / 64] |= bit;
+    } else {
+      free_bits[block / 64] &= ~bit;
+    }
+  }
   // Written under blocks_mutex_, and fixed while objects live in it; read also by transactions that
   // another has overtaken.
   std::atomic<SegmentKind> kind;
   std::atomic<std::uint64_t> argument;  // kHuge: segments
   std::vector<Block> blocks;
+  /// Which of them are kFree, for a search that need not look at each. Under blocks_mutex_.
+  std::vector<std::uint64_t> free_bits;
 };
 
 /// What an offset points at.
@@ -64,6 +82,9 @@ Offset Heap::bitmap_offset(std::uint64_t block) const {
   return segment_offset(block / blocks_per_segment_) +
          (blocks_per_segment_ + block % blocks_per_segment_ * heap_layout::kBitmapWords) *
              kWordBytes;
+}
+void Heap::set_free(std::uint64_t block, bool free) const {
+  segment(block / blocks_per_segment_).set_free(block % blocks_per_segment_, free);
 }
 Heap::Block& Heap::block_at(std::uint64_t block) const {
   return segment(block / blocks_per_segment_).blocks[block % blocks_per_segment_];
@@ -191,6 +212,8 @@ Result<void> Heap::open_segment(std::uint64_t index, std::vector<std::string>* f
       classes_[argument].partial.push_back(static_cast<std::uint32_t>(number + 1));
     }
   }
+  for (std::uint64_t i = 0; i < blocks_per_segment_; ++i)
+    set_free(first + i, block_at(first + i).kind == BlockKind::kFree);
   return result;
 }
 
@@ -287,6 +310,7 @@ std::uint32_t Heap::activate_block(std::size_t size_class) {
                              std::memory_order_relaxed);
   }
   block.kind.store(BlockKind::kSmall, std::memory_order_release);
+  set_free(number, false);
   return static_cast<std::uint32_t>(number + 1);
 }
 
@@ -301,8 +325,9 @@ std::uint64_t Heap::find_blocks(std::uint64_t count) {
       if (candidate.kind != SegmentKind::kBlocks) continue;
       std::uint64_t run = 0;
       for (std::uint64_t b = 0; b < blocks_per_segment_; ++b) {
-        if (candidate.blocks[b].kind.load(std::memory_order_relaxed) != BlockKind::kFree) {
+        if (!candidate.is_free(b)) {
           run = 0;
+          if (candidate.free_bits[b / 64] == 0) b |= 63;  // none of these either
           continue;
         }
         seen_free = true;
@@ -337,7 +362,10 @@ void Heap::format_segment(std::uint64_t index) {
                     heap_layout::segment_word(SegmentKind::kBlocks), kWholeWord});
   services_.publish(writes);
   add_segment(index, SegmentKind::kBlocks, 0);
-  for (std::uint64_t b = 0; b < meta_blocks_; ++b) segment(index).blocks[b].kind = BlockKind::kMeta;
+  for (std::uint64_t b = 0; b < meta_blocks_; ++b) {
+    segment(index).blocks[b].kind = BlockKind::kMeta;
+    segment(index).set_free(b, false);
+  }
   search_from_ = std::min(search_from_, index);
 }
 
@@ -395,6 +423,7 @@ bool Heap::reclaim_empty_blocks() {
         throw;
       }
       block.kind.store(BlockKind::kFree, std::memory_order_relaxed);
+      set_free(number, true);
       search_from_ = std::min<std::uint64_t>(search_from_, number / blocks_per_segment_);
       any = true;
     }
@@ -405,7 +434,10 @@ bool Heap::reclaim_empty_blocks() {
 Offset Heap::reserve_extent(std::uint64_t blocks) {
   const std::lock_guard lock(blocks_mutex_);
   const std::uint64_t first = find_blocks(blocks);
-  for (std::uint64_t b = 0; b < blocks; ++b) block_at(first + b).kind = BlockKind::kExtent;
+  for (std::uint64_t b = 0; b < blocks; ++b) {
+    block_at(first + b).kind = BlockKind::kExtent;
+    set_free(first + b, false);
+  }
   block_at(first).extent_blocks = static_cast<std::uint32_t>(blocks);
   return block_offset(first);
 }
@@ -549,7 +581,10 @@ void Heap::release(Offset object) {
   if (block.kind.load(std::memory_order_relaxed) == BlockKind::kExtent) {
     const std::lock_guard lock(blocks_mutex_);
     const std::uint32_t count = block.extent_blocks.exchange(0);
-    for (std::uint32_t b = 0; b < count; ++b) block_at(place.block + b).kind = BlockKind::kFree;
+    for (std::uint32_t b = 0; b < count; ++b) {
+      block_at(place.block + b).kind = BlockKind::kFree;
+      set_free(place.block + b, true);
+    }
     search_from_ = std::min(search_from_, place.segment);
     return;
   }

@@ -107,6 +107,8 @@ class Heap {
   Offset bitmap_offset(std::uint64_t block) const;
   Offset block_offset(std::uint64_t block) const;
   Block& block_at(std::uint64_t block) const;
+  /// Requires: blocks_mutex_.
+  void set_free(std::uint64_t block, bool free) const;
   struct Place;
   Place locate(Offset object) const;
 
