@@ -1,8 +1,8 @@
-// A pool as version 1 of the format wrote it, left by a killed process, must open for ever. The
-// image is text, so that a change of the format shows in its diff.
+// A pool as each version of the format wrote it, left by a killed process, must open for ever. The
+// images are text, so that a change of the format shows in their diff.
 //
-// After a deliberate change of the format: bump kFormatVersion, keep the old image and its test,
-//   and write a new one: PERDURE_WRITE_GOLDEN=tests/golden/v2.txt build/dev/tests/tests_golden_test
+// After a deliberate change of the format: bump kFormatVersion, keep the old images and their test,
+//   and write a new one: PERDURE_WRITE_GOLDEN=tests/golden/v3.txt build/dev/tests/tests_golden_test
 #include <cinttypes>
 #include <cstdio>
 #include <fstream>
@@ -45,7 +45,9 @@ using golden::Shelf;
 using golden::Words;
 using testing::Image;
 
-constexpr const char* kVersion1 = PERDURE_SOURCE_DIR "/tests/golden/v1.txt";
+std::string image_of_version(std::uint32_t version) {
+  return PERDURE_SOURCE_DIR "/tests/golden/v" + std::to_string(version) + ".txt";
+}
 
 /// Lines "offset: 64 bytes in hexadecimal"; what is missing is zero.
 void write_image(Image& image, const std::string& path) {
@@ -133,12 +135,29 @@ void expect_contents(Pool& pool) {
   });
 }
 
-TEST(Golden, Version1OpensAndHoldsWhatItHeld) {
-  Image image = read_image(kVersion1);
-  ASSERT_EQ(image.super().version, 1u);
-  Pool pool = image.pool().value();
-  EXPECT_EQ(pool.recovery().records_replayed, 2u);
-  expect_contents(pool);
+TEST(Golden, EveryVersionOpensAndHoldsWhatItHeld) {
+  for (std::uint32_t version = kOldestFormatVersion; version <= kFormatVersion; ++version) {
+    SCOPED_TRACE(version);
+    Image image = read_image(image_of_version(version));
+    ASSERT_EQ(image.super().version, version);
+    Pool pool = image.pool().value();
+    EXPECT_EQ(pool.recovery().records_replayed, 2u);
+    expect_contents(pool);
+  }
+}
+
+/// What its release could not read is not written into a pool of version 1.
+TEST(Golden, NothingIsInitialisedInPlaceBeforeVersion2) {
+  for (const std::uint32_t version : {1u, 2u}) {
+    Image image = read_image(image_of_version(version));
+    Pool pool = image.pool().value();
+    pool.atomically([&](Tx& tx) {
+      void* const object = tx.allocate(2000);
+      EXPECT_EQ(tx.in_place().size(), version - 1);
+      tx.free(object);
+    });
+    EXPECT_EQ(image.super().version, version);
+  }
 }
 
 /// Written down from gcc and from clang; tests/compile_fail asks both.
@@ -148,10 +167,10 @@ TEST(Golden, TypesHaveTheNumbersThatPoolsHold) {
   EXPECT_EQ(type_id<Words>(), 0x92f89821adb2fbafu);
 }
 
-TEST(Golden, WhatThisReleaseWritesIsVersion1) {
+TEST(Golden, WhatThisReleaseWritesIsTheNewestVersion) {
   Image image = make_image();
   if (const char* path = std::getenv("PERDURE_WRITE_GOLDEN")) write_image(image, path);
-  Image golden = read_image(kVersion1);
+  Image golden = read_image(image_of_version(kFormatVersion));
   // Only the identity differs, and the checksum over it.
   for (const auto& [begin, bytes] :
        {std::pair{offsetof(Superblock, uuid), sizeof(Superblock::uuid)},

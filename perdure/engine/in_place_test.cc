@@ -261,7 +261,7 @@ TEST_P(InPlaceTest, AReaderNeverTakesAnotherObjectForTheOneItFound) {
 
 TEST_P(InPlaceTest, ThreadsThatReplaceObjectsNeverMixThem) {
   constexpr int kThreads = 3;
-  constexpr std::uint64_t kRounds = testing::kSanitized ? 300 : 3000;
+  constexpr std::uint64_t kRounds = testing::kSanitized ? 200 : 1000;
   pool.atomically([&](Tx& tx) { make(tx, 0); });
   std::vector<std::thread> threads;
   for (int t = 0; t < kThreads; ++t) {

@@ -79,7 +79,8 @@ class Redo final : public Engine {
 
   void attach(Tx& tx, std::size_t slot_index) override {
     // On files a new object's pages would be a write of their own, beside the log's, that each commit has to wait for.
-    if (parts_.region->domain() != DomainKind::kSync)
+    if (parts_.region->domain() != DomainKind::kSync &&
+        parts_.region->superblock().version >= kInPlaceSinceVersion)
       tx.initialise_through(this, parts_.in_place_bytes);
     if (kInLog) tx.execute_in(executing_[slot_index].get());
   }

@@ -20,7 +20,10 @@
 namespace perdure {
 
 inline constexpr std::array<char, 8> kMagic = {'P', 'E', 'R', 'D', 'U', 'R', 'E', '\n'};
-inline constexpr std::uint32_t kFormatVersion = 1;
+inline constexpr std::uint32_t kFormatVersion = 2;
+inline constexpr std::uint32_t kOldestFormatVersion = 1;
+/// From this version on a log record may tell of memory that was initialised in place. In an older pool nothing is.
+inline constexpr std::uint32_t kInPlaceSinceVersion = 2;
 // Features that a reader must know to read (incompatible) or to write (read-only compatible).
 /// The file is the heap of a persistent address space: its log records name bytes of other files, too.
 inline constexpr std::uint64_t kFeatureAddressSpace = 1;

@@ -65,7 +65,7 @@ Result<void> check_superblock(const Superblock& super, const std::string& path) 
     return Error{
         Code::kCorrupt,
         path + ": the superblock (bytes 0-143) fails its checksum; restore it from a backup"};
-  if (super.version != kFormatVersion || super.superblock_bytes != sizeof(Superblock))
+  if (super.version < kOldestFormatVersion || super.superblock_bytes != sizeof(Superblock))
     return Error{Code::kVersion, path + ": format version " + std::to_string(super.version) +
                                      " with a superblock of " +
                                      std::to_string(super.superblock_bytes) + " bytes is unknown"};
