@@ -43,6 +43,9 @@ struct PoolOptions {
   /// Bounds recovery: a thread's log is emptied when it holds this much. 0: when it is full, at ring_bytes; else from
   /// 16 KiB.
   std::uint64_t log_limit_bytes = 0;
+  /// On memory, new objects of at least so many bytes are initialised in place, at the price of a second fence; the largest
+  /// number: none are. docs/adr/0012-large-new-objects-in-place.md
+  std::size_t in_place_bytes = kInPlaceBytes;
   /// 2^lock_bits ownership records, of 8 bytes each.
   unsigned lock_bits = 20;
 

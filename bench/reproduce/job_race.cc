@@ -36,6 +36,7 @@ std::vector<JobResult> race_jobs(std::span<const PaperSystem> systems, Work work
       JobOptions of_system = options;
       of_system.engine = systems[i].engine;
       of_system.truncation = systems[i].truncation;
+      of_system.in_place = systems[i].in_place;
       const std::unique_ptr<Job> job = make_job(work, of_system);
       Team team(options.threads);
       runs[i].warm_up_ms.push_back(run(team, *job, warm_up) / 1e6);

@@ -14,6 +14,7 @@ struct PaperSystem {
   std::string_view name;
   EngineKind engine;
   Truncation truncation;
+  bool in_place = false;  // large new objects
 };
 inline constexpr PaperSystem kBaseSystem{"BASE", EngineKind::kBase, Truncation::kEachCommit};
 inline constexpr PaperSystem kMne{"MNE", EngineKind::kMnemosyne, Truncation::kEachCommit};
@@ -25,7 +26,8 @@ inline constexpr PaperSystem kBppm{"BPPM", EngineKind::kBlurred, Truncation::kWh
 inline constexpr PaperSystem kBppmA{"BPPM-A", EngineKind::kAdaptive, Truncation::kWhenFull};
 inline constexpr PaperSystem kNp{"NP", EngineKind::kVolatile, Truncation::kAuto};
 /// Not in the paper: what a pool does if nothing is asked for.
-inline constexpr PaperSystem kOurDefault{"our default", EngineKind::kMnemosyne, Truncation::kAuto};
+inline constexpr PaperSystem kOurDefault{"our default", EngineKind::kMnemosyne, Truncation::kAuto,
+                                         true};
 
 struct JobResult {
   Spread transactions_per_s;  // of all threads

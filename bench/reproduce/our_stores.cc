@@ -68,6 +68,7 @@ PoolOptions new_pool_options(const EmulatedMemory& memory) {
   PoolOptions options;
   options.domain = DomainKind::kAdr;
   options.latency = memory.model();
+  options.in_place_bytes = ~std::size_t{0};
   return options;
 }
 

@@ -19,6 +19,7 @@ PoolOptions pool_options(const JobOptions& options) {
   PoolOptions pool = new_pool_options(options.memory);
   pool.engine = options.engine;
   pool.truncation = options.truncation;
+  if (options.in_place) pool.in_place_bytes = kInPlaceBytes;
   pool.ring_bytes = options.log_bytes;
   pool.log_slots = options.threads + 1;  // and the thread that sets everything up
   return pool;

@@ -28,6 +28,7 @@ struct JobOptions {
   EmulatedMemory memory;
   EngineKind engine = EngineKind::kMnemosyne;
   Truncation truncation = Truncation::kAuto;
+  bool in_place = false;  // large new objects, which no paper's system does
   std::uint64_t log_bytes = std::uint64_t{1} << 20;  // of each thread
   unsigned threads = 1;                              // in one structure, each with keys of its own
   std::uint64_t live = 1000;                         // entries of each thread

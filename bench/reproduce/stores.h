@@ -45,7 +45,8 @@ struct StoreOptions {
   PoolOptions pool;  // of our stores: what differs from new_pool_options()
 };
 
-/// Emulated persistent memory in tmpfs, for every pool of the evaluation.
+/// Emulated persistent memory in tmpfs, for every pool of the evaluation. All that is written goes through the log, as in
+/// the papers.
 PoolOptions new_pool_options(const EmulatedMemory& memory);
 
 /// Our hash_map. Errors: those of Pool::create, thrown.

@@ -112,6 +112,7 @@ Result<Pool> Pool::open_region(std::unique_ptr<Region> region, const PoolOptions
       [&](EngineParts parts) {
         parts.relaxed_delay = options.relaxed_delay;
         parts.log_limit_bytes = options.log_limit_bytes;
+        parts.in_place_bytes = options.in_place_bytes;
         if (sync)
           return stamp(options, parts, pool.counters_.get(),
                        Sync<RegionDevice>(pool.storage_->group));

@@ -214,6 +214,27 @@ TEST_P(InPlaceTest, AHugeObjectIsWholeAndSoIsTheNextOne) {
   }
 }
 
+TEST(InPlace, IsForMemoryAndCanBeTurnedOff) {
+  const auto objects = [](DomainKind domain, std::size_t in_place_bytes) {
+    testing::TempDir dir;
+    PoolOptions options;
+    options.domain = domain;
+    options.capacity_bytes = std::uint64_t{64} << 20;
+    options.log_slots = 4;
+    options.in_place_bytes = in_place_bytes;
+    Pool pool = Pool::create(dir / "pool", options).value();
+    return pool.atomically([&](Tx& tx) {
+      tx.free(tx.allocate(300));
+      tx.free(tx.allocate(200));
+      return tx.in_place().size();
+    });
+  };
+  EXPECT_EQ(objects(DomainKind::kDram, kInPlaceBytes), 1u);
+  EXPECT_EQ(objects(DomainKind::kAdr, 100), 2u);
+  EXPECT_EQ(objects(DomainKind::kAdr, ~std::size_t{0}), 0u);
+  EXPECT_EQ(objects(DomainKind::kSync, kInPlaceBytes), 0u);
+}
+
 /// A reader that found an object sees its content or begins again, whatever becomes of its memory.
 TEST_P(InPlaceTest, AReaderNeverTakesAnotherObjectForTheOneItFound) {
   for (const bool aborts : {false, true}) {
