@@ -179,7 +179,8 @@ void* Tx::allocate(std::size_t bytes) {
     throw;
   }
   if (home_stores_ != nullptr && bytes >= in_place_bytes_ && !in_log()) {
-    // Nobody who has come since could hold a pointer to what was there before, unless somebody else has freed it since.
+    // Whoever still reads what was there before came after this transaction began alone, and so did who freed it. Then the
+    // stores need ownership records.
     if (alone_ && !still_alone()) conflict();
     in_place_.push_back({object, round_up(bytes, kWordBytes)});
     // One that is looked for among many costs more than its log.
