@@ -101,7 +101,7 @@ class Demo {
  private:
   std::string at(const char* name) const { return directory_ + "/" + name; }
 
-  /// Starts both, adds persons until `target` of them are acknowledged, and kills both at once.
+  /// Starts both, adds persons until `target` of them are acknowledged, and kills both.
   LdapLoaded add_until(std::uint64_t target, std::uint64_t left, std::uint64_t& acknowledged,
                        tools::Progress& progress) {
     Process server = start_server(at("ldap.pool"), at("sock"), at("serve.log"));
@@ -124,9 +124,10 @@ class Demo {
       if (++now < target) return true;
       if (!killed) {
         killed = true;
-        // What slapd had said before, and we read only now, counts as acknowledged like the rest.
-        server.kill();
+        // What slapd had said before, and we read only now, counts as acknowledged like the rest. It goes first: it takes a
+        // connection that the server's death ends for a success (docs/LDAP.md).
         slapd.process().kill();
+        server.kill();
       }
       return false;
     };
