@@ -83,7 +83,8 @@ class Lane {
     }
   };
   /// Parts of the last run's time, from 0 to 1: not taken by others; waiting for a lock.
-  double own_part() const { return std::clamp(1 - delay_ns_ / wall_ns(), 0.0, 1.0); }
+  /// Never nothing: of a short run the delays are known less exactly than its time.
+  double own_part() const { return std::clamp(1 - delay_ns_ / wall_ns(), 0.01, 1.0); }
   double blocked_part() const {
     return std::clamp(1 - (cpu_ns_ + delay_ns_) / wall_ns(), 0.0, 1.0);
   }

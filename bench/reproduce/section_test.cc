@@ -1,6 +1,7 @@
 #include "bench/reproduce/section.h"
 
 #include <cmath>
+#include <limits>
 #include <sstream>
 
 #include <boost/property_tree/xml_parser.hpp>
@@ -73,6 +74,13 @@ TEST(Svg, IsWellFormedWhateverTheNames) {
   // Two marks and one of the legend; a value that the logarithmic axis has no place for is left out.
   EXPECT_EQ(count(tree, "circle"), 3u);
   EXPECT_EQ(count(tree, "rect"), 2u);
+}
+
+TEST(Svg, LeavesOutWhatIsNoNumber) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  Chart chart;
+  chart.lines = {{"", {{1, 10, 10, 10}, {2, kInfinity, 20, kInfinity}, {3, 5, 5, 5}}, false}};
+  EXPECT_EQ(count(parsed(svg_of(chart)), "circle"), 3u) << "two, and that of the legend";
 }
 
 TEST(Svg, DrawsGreaterValuesFartherUpAndToTheRight) {

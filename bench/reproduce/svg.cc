@@ -37,7 +37,7 @@ class Axis {
     }
     if (high_ <= low_) high_ = low_ + 1;
   }
-  bool takes(double value) const { return !logarithmic_ || value > 0; }
+  bool takes(double value) const { return std::isfinite(value) && (!logarithmic_ || value > 0); }
   double place(double value) const {
     return from_ + (scaled(value) - low_) / (high_ - low_) * (to_ - from_);
   }
@@ -110,7 +110,7 @@ std::string line_of(const ChartLine& line, const Axis& x, const Axis& y, const s
     const double at_x = x.place(point.x);
     const double at_y = y.place(point.y);
     way += fmt::format("{:.1f},{:.1f} ", at_x, at_y);
-    if (point.high > point.low && y.takes(point.low))
+    if (point.high > point.low && y.takes(point.low) && y.takes(point.high))
       marks += segment(at_x, y.place(point.low), at_x, y.place(point.high), color, 1);
     marks += mark(at_x, at_y, color, line.dashed);
   }
@@ -155,6 +155,7 @@ std::string svg_of(const Chart& chart) {
   double y_high = -x_low;
   for (const ChartLine& line : chart.lines) {
     for (const ChartPoint& point : line.points) {
+      if (!std::isfinite(point.low + point.y + point.high)) continue;
       if ((chart.log_x && point.x <= 0) || (chart.log_y && point.y <= 0)) continue;
       x_low = std::min(x_low, point.x);
       x_high = std::max(x_high, point.x);
