@@ -6,6 +6,8 @@
 
 namespace perdure {
 
+/// As the primitives of a domain (domain/domain.h), for words of the pool.
+/// Errors: none. Durable: once flushed (not what is written through) and fenced. Threads: any, each word one at a time.
 class HomeStores {
  public:
   virtual ~HomeStores() = default;
