@@ -68,8 +68,8 @@ std::vector<Section> measure_adaptive(const Settings& settings) {
       const double part = results[2].transactions_per_s.median / best;
       if (against_best.empty() || part < seen(against_best).low)
         worst = fmt::format(
-            "{} at {:.0f} ns: {:.2f} of the better mode. A ring of BPPM-A has both logs: its buffered "
-            "mode has a quarter of BP(VCBP)'s and fills it four times as often.",
+            "{} at {:.0f} ns: {:.2f} of the better mode. A ring of BPPM-A has both logs: its "
+            "buffered mode has a quarter of BP(VCBP)'s and fills it four times as often.",
             work, latencies[place], part);
       against_best.push_back(part);
       for (std::size_t i = 0; i < paper_blurred::kLatenciesNs.size(); ++i) {

@@ -7,7 +7,9 @@
 namespace perdure {
 
 /// As the primitives of a domain (domain/domain.h), for words of the pool.
-/// Errors: none. Durable: once flushed (not what is written through) and fenced. Threads: any, each word one at a time.
+/// Durable: after a fence; what store() and merge() wrote must have been flushed before it.
+/// Errors: none.
+/// Threads: any, each word by one at a time.
 class HomeStores {
  public:
   virtual ~HomeStores() = default;
