@@ -2,6 +2,7 @@
 // no mode that fits the domain (eadr, dram), there is no peer.
 #include "bench/pmemobj_map.h"
 #include "bench/workload.h"
+#include "perdure/container/rb_map.h"
 
 namespace perdure::bench {
 namespace {
@@ -12,6 +13,7 @@ struct Root {
     PMEMoid slots;
     PmemobjMap map8;
     PmemobjMap map64;
+    rb_map<std::uint64_t, std::uint64_t> tree;  // the same code as ours
   } lanes[64];
 };
 
@@ -21,7 +23,7 @@ std::uint64_t pool_bytes(const SystemOptions& options) {
     throw Exception(Code::kInvalid, "libpmemobj: at most 64 threads");
   return options.threads *
          (options.array_words * kWordBytes + options.slots * (sizeof(PMEMoid) + 256) +
-          options.hash_entries * 512 + (std::uint64_t{8} << 20));
+          options.hash_entries * 768 + (std::uint64_t{8} << 20));
 }
 
 class PmemobjStore {
@@ -72,6 +74,13 @@ class PmemobjStore {
   }
   std::uint64_t get(unsigned thread, std::uint64_t key) {
     return map_of<Value64>(thread).get<Value64>(key)->words[0];
+  }
+
+  void put_in_tree(unsigned thread, std::uint64_t key, std::uint64_t value) {
+    pool_.atomically([&](PmemobjTx& tx) { root_->lanes[thread].tree.put(tx, key, value); });
+  }
+  void erase_in_tree(unsigned thread, std::uint64_t key) {
+    pool_.atomically([&](PmemobjTx& tx) { root_->lanes[thread].tree.erase(tx, key); });
   }
 
   static std::optional<DomainCounts> counts() { return std::nullopt; }

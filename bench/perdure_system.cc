@@ -3,6 +3,7 @@
 
 #include "bench/workload.h"
 #include "perdure/container/hash_map.h"
+#include "perdure/container/rb_map.h"
 
 namespace perdure::bench {
 namespace {
@@ -14,7 +15,7 @@ PoolOptions pool_options(const SystemOptions& options) {
   pool.truncation = options.truncation;
   pool.count = options.count;
   pool.log_slots = options.threads + 1;  // and the thread that sets everything up
-  pool.root_entries = 4 * options.threads;
+  pool.root_entries = 5 * options.threads;
   return pool;
 }
 
@@ -30,7 +31,8 @@ class PerdureStore {
       lanes_.push_back({make_array<Word>("array" + suffix, options.array_words),
                         make_array<link<Value64>>("slots" + suffix, options.slots),
                         pool_.root<hash_map<std::uint64_t, std::uint64_t>>("map8-" + suffix),
-                        pool_.root<hash_map<std::uint64_t, Value64>>("map64-" + suffix)});
+                        pool_.root<hash_map<std::uint64_t, Value64>>("map64-" + suffix),
+                        pool_.root<rb_map<std::uint64_t, std::uint64_t>>("tree-" + suffix)});
     }
   }
 
@@ -77,6 +79,13 @@ class PerdureStore {
         [&](Tx& tx) { return lanes_[thread].map64->get(tx, key).value().words[0]; });
   }
 
+  void put_in_tree(unsigned thread, std::uint64_t key, std::uint64_t value) {
+    atomically([&](Tx& tx) { lanes_[thread].tree->put(tx, key, value); });
+  }
+  void erase_in_tree(unsigned thread, std::uint64_t key) {
+    atomically([&](Tx& tx) { lanes_[thread].tree->erase(tx, key); });
+  }
+
   std::optional<DomainCounts> counts() const {
     if (!counted_) return std::nullopt;
     return pool_.counts();
@@ -88,6 +97,7 @@ class PerdureStore {
     link<Value64>* slots;
     hash_map<std::uint64_t, std::uint64_t>* map8;
     hash_map<std::uint64_t, Value64>* map64;
+    rb_map<std::uint64_t, std::uint64_t>* tree;
   };
 
   /// An array of zeroes under a root of its own. Written piece by piece, so that no transaction is

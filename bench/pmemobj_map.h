@@ -8,12 +8,15 @@
 #include <bit>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <string>
+#include <type_traits>
 
 #include <libpmemobj.h>
 
 #include "perdure/domain/domain.h"
 #include "perdure/error.h"
+#include "perdure/tx.h"
 
 namespace perdure::bench {
 
@@ -32,17 +35,48 @@ T* pmemobj_at(PMEMoid object) {
   return static_cast<T*>(::pmemobj_direct(object));
 }
 
-/// Inside a transaction.
+/// Inside a transaction. Containers of ours run on it, too: then each changed field is snapshotted, as TX_SET does it.
 class PmemobjTx {
  public:
-  static std::uint64_t load(const std::uint64_t& word) { return word; }
-  static void store(std::uint64_t& word, std::uint64_t value) { add(word) = value; }
+  explicit PmemobjTx(PMEMobjpool* pool) : base_(reinterpret_cast<std::byte*>(pool)) {}
+
+  template <Field T>
+  static T load(const T& field) {
+    return field;
+  }
+  template <Field T>
+  static void store(T& field, std::type_identity_t<T> value) {
+    add(field) = value;
+  }
+  static void read(void* to, const void* from, std::size_t bytes) { std::memcpy(to, from, bytes); }
+  static void write(void* to, const void* from, std::size_t bytes) {
+    ::pmemobj_tx_add_range_direct(to, bytes);
+    std::memcpy(to, from, bytes);
+  }
+  template <class T>
+  T* at(link<T> to) const {
+    return reinterpret_cast<T*>(base_ + to.offset);
+  }
+  template <class T>
+  link<T> link_to(const T* object) const {
+    if (object == nullptr) return {};
+    return {static_cast<std::uint64_t>(reinterpret_cast<const std::byte*>(object) - base_)};
+  }
+  static void* allocate(std::size_t bytes) {
+    return pmemobj_at<void>(::pmemobj_tx_alloc(bytes, 0));
+  }
+  static void free(void* object) { ::pmemobj_tx_free(::pmemobj_oid(object)); }
+
   template <class T>
   static T& add(T& object) {
     ::pmemobj_tx_add_range_direct(&object, sizeof(object));
     return object;
   }
+
+ private:
+  std::byte* base_;  // what offsets count from
 };
+static_assert(Transaction<PmemobjTx>);
 
 /// Errors: throws Exception kIo, as all of it.
 class PmemobjPool {
@@ -77,7 +111,7 @@ class PmemobjPool {
   void atomically(const Body& body) {
     volatile bool aborted = false;
     TX_BEGIN(pool_) {
-      PmemobjTx tx;
+      PmemobjTx tx(pool_);
       body(tx);
     }
     TX_ONABORT { aborted = true; }

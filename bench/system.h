@@ -28,6 +28,7 @@ enum class Row : std::uint8_t {
   kHash8,
   kHash64,
   kLookUp,
+  kTree8,
 };
 
 struct RowInfo {
@@ -51,6 +52,7 @@ inline constexpr RowInfo kRows[] = {
     {Row::kHash8, "hash-8", "hash insert/delete, 8 B values", 1},
     {Row::kHash64, "hash-64", "hash insert/delete, 64 B values", 2},
     {Row::kLookUp, "look-up", "hash look-up, read-only", 0},
+    {Row::kTree8, "tree-8", "red-black tree insert/delete, 8 B", 2},
 };
 
 struct Value64 {
@@ -69,7 +71,7 @@ struct SystemOptions {
   std::uint64_t seed = 1;
   std::uint64_t array_words = std::uint64_t{8} << 20;  // per thread, a power of two
   std::uint64_t swap_words = std::uint64_t{1} << 20;   // the first ones of the array
-  std::uint64_t hash_entries = 100'000;                // live, per thread and map
+  std::uint64_t hash_entries = 100'000;                // live, per thread and map or tree
   std::uint64_t slots = 32'768;                        // per thread: objects that "allocate" links
   bool count = false;
 };

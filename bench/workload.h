@@ -6,6 +6,7 @@
 //   allocate(thread, slot, value) / release(thread, slot)
 //   put(thread, key, value) / erase(thread, key) for std::uint64_t and Value64 values: erase<V>
 //   get(thread, key) → first word of the Value64
+//   put_in_tree(thread, key, value) / erase_in_tree(thread, key)
 #pragma once
 
 #include <algorithm>
@@ -73,6 +74,7 @@ class Workload final : public System {
         const std::uint64_t key = lanes_.back()->churn8.keys()[i];
         store_.put(thread, key, key);
         store_.put(thread, key, value_of(key));
+        store_.put_in_tree(thread, key, key);
       }
     }
   }
@@ -109,6 +111,7 @@ class Workload final : public System {
         for (; operations > 0; --operations)
           lane.sink += store_.get(thread, lane.churn64.any_live(lane.random));
         return;
+      case Row::kTree8: return churn_tree(lane, operations, thread);
     }
   }
 
@@ -119,10 +122,12 @@ class Workload final : public System {
     Lane(const SystemOptions& options, unsigned thread)
         : random(options.seed + thread),
           churn8(options.hash_entries),
-          churn64(options.hash_entries) {}
+          churn64(options.hash_entries),
+          churn_tree(options.hash_entries) {}
     Random random;
     KeyChurn churn8;
     KeyChurn churn64;
+    KeyChurn churn_tree;
     std::uint64_t allocated = 0;
     std::uint64_t sink = 0;
   };
@@ -181,6 +186,17 @@ class Workload final : public System {
         store_.put(thread, key, make_value<V>(key));
       } else {
         store_.template erase<V>(thread, keys.erase(lane.random));
+      }
+    }
+  }
+
+  void churn_tree(Lane& lane, std::uint64_t operations, unsigned thread) {
+    for (; operations > 0; --operations) {
+      if (lane.churn_tree.insert_is_next()) {
+        const std::uint64_t key = lane.churn_tree.insert(lane.random);
+        store_.put_in_tree(thread, key, key);
+      } else {
+        store_.erase_in_tree(thread, lane.churn_tree.erase(lane.random));
       }
     }
   }

@@ -105,7 +105,8 @@ class Pool {
   /// Durable:  on return.   Cost: one fence, and none if nothing was written.
   /// Nesting:  flat; an inner call is part of the outer transaction.
   /// Errors:   throws Exception kNoSpace, kMisuse (rolled back) or kPoisoned (the storage failed).
-  /// Threads:  any number, up to the pool's log_slots at the same time.
+  /// Threads:  any number, up to the pool's log_slots at the same time. Long transactions are not starved by short ones:
+  ///           after some attempts the others make way for one (for at most a second each).
   template <class Body>
   auto atomically(Body&& body) {
     return run(std::forward<Body>(body), false, Durability::kStrict);
@@ -181,6 +182,7 @@ class Pool {
     Tx& tx = context.tx;
     if (tx.active()) return body(tx);
     for (;;) {
+      core_->make_way(context);
       core_->begin(context, read_only);
       try {
         if constexpr (std::is_void_v<std::invoke_result_t<Body&, Tx&>>) {
@@ -198,7 +200,7 @@ class Pool {
         const bool again = tx.doomed();  // user code turned our Conflict into something else
         if (!again) {
           tx.roll_back();
-          context.attempts = 0;
+          core_->forget_attempts(context);
           throw;
         }
         core_->retry_later(context);

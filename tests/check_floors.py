@@ -20,6 +20,7 @@ FLOORS = {
     "region": 3,
     "log": 4,
     "heap": 4,
+    "alias": 4,
     "engine": 5,
     "container": 5,
     "checkpoint": 5,

@@ -38,6 +38,7 @@ constexpr KnownType kKnown[] = {
     container<hash_map<std::uint64_t, bytes>>(),
     container<hash_map<std::uint64_t, std::uint64_t>>(),
     container<btree_map<std::uint64_t, std::uint64_t>>(),
+    container<btree_map<std::uint64_t, bytes>>(),
     container<rb_map<std::uint64_t, std::uint64_t>>(),
     container<vector<std::uint64_t>>(),
     container<vector<std::int64_t>>(),

@@ -219,12 +219,33 @@ void PoolCore::commit(Context& context, Durability durability) {
   } else {
     engine_->commit(tx, context.slot, durability);
   }
-  context.attempts = 0;
+  forget_attempts(context);
+}
+
+void PoolCore::wait_for_starving(const Context& me) const {
+  // Not for ever: its body may wait for something that the calling thread has.
+  constexpr auto kCourtesy = std::chrono::seconds(1);
+  const auto begin = std::chrono::steady_clock::now();
+  for (unsigned looked = 0;; ++looked) {
+    const Context* const starving = starving_.load(std::memory_order_relaxed);
+    if (starving == nullptr || starving == &me) return;
+    if (looked < 100) {
+      std::this_thread::yield();
+    } else {
+      if (std::chrono::steady_clock::now() - begin > kCourtesy) return;
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
+    }
+  }
 }
 
 void PoolCore::retry_later(Context& context) {
   context.tx.roll_back();
-  const unsigned attempt = std::min(++context.attempts, 16u);
+  if (++context.attempts >= kPatience) {
+    // Each of the others ends its transaction, and then waits before the next: so often it may be overtaken yet.
+    const Context* nobody = nullptr;
+    starving_.compare_exchange_strong(nobody, &context, std::memory_order_relaxed);
+  }
+  const unsigned attempt = context.attempts;
   if (attempt > 3) {
     // The rival may not even be running: on few cores, giving the core away is the best wait.
     std::this_thread::yield();

@@ -39,12 +39,27 @@ class PoolCore {
   Context& context();
   /// Errors: throws Exception kMisuse in a forked child, which has the pool's memory neither mapped nor locked.
   void refuse_after_fork() const;
+  /// Before begin(): lets a transaction of another thread through that has met others again and again.
+  /// Requires: the calling thread holds nothing that a transaction could wait for.
+  void make_way(Context& context) {
+    // The line is written when somebody starves, else only read.
+    if (starving_.load(std::memory_order_relaxed) != nullptr) [[unlikely]]
+      wait_for_starving(context);
+  }
   void begin(Context& context, bool read_only);
   /// Commits what the context's transaction did. Throws Conflict or Exception (see Engine::commit).
   void commit(Context& context, Durability durability = Durability::kStrict);
   /// After a Conflict: undoes, then waits a little, longer each time, so that one of the rivals
-  /// gets through.
+  /// gets through. After kPatience of them the others make way.
   void retry_later(Context& context);
+  /// After the last attempt.
+  void forget_attempts(Context& context) {
+    if (context.attempts == 0) return;
+    context.attempts = 0;
+    const Context* me = &context;
+    starving_.compare_exchange_strong(me, nullptr, std::memory_order_relaxed);
+  }
+  static constexpr unsigned kPatience = 24;
 
   /// Returns when every transaction that announced itself has begun after `stamp`, or seen that what it read by then
   /// still holds: from then on, what the commit of that stamp made private belongs to its thread alone, and what it freed
@@ -84,6 +99,7 @@ class PoolCore {
   struct ThreadEntries;
   explicit PoolCore(std::unique_ptr<Region> region, unsigned lock_bits);
   Context& attach();
+  void wait_for_starving(const Context& me) const;
   /// Every root in use must name an object of the heap. Errors: kCorrupt, unless `findings`
   /// collects it.
   Result<void> check_roots(std::vector<std::string>* findings) const;
@@ -99,6 +115,7 @@ class PoolCore {
   std::shared_ptr<Hub> hub_;
   std::unique_ptr<std::atomic<Context*>[]> by_slot_;  // the first attached_ are set
   std::atomic<std::size_t> attached_{0};
+  std::atomic<const Context*> starving_{nullptr};  // for whom the others make way
   std::uint64_t id_;
   std::uint64_t fork_generation_;
   RecoveryReport recovery_;

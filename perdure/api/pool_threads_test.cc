@@ -82,6 +82,113 @@ struct Owner {
   List* list = pool.root<List>("list");
 };
 
+/// Accounts that a thread moves money between all the time, so that no sum of all of them is ever undisturbed.
+class Busy : public ::testing::Test {
+ protected:
+  static constexpr std::uint64_t kAccounts = 4096;
+  /// Once by the move that runs when the mover is asked to wait; more where the machine has no time for this thread.
+  static constexpr unsigned kOvertaken = 10;
+  using Accounts = std::array<std::uint64_t, kAccounts>;
+
+  Busy() : mover_([this] { move_until_stopped(); }) {
+    while (moves_.load() == 0) std::this_thread::yield();
+  }
+  ~Busy() override {
+    stop_ = true;
+    mover_.join();
+  }
+  /// Looks at all accounts twice. The first kPatience attempts see a move between, which ends them.
+  std::uint64_t slow_sum(Tx& tx, unsigned attempt) {
+    const std::uint64_t before = moves_;
+    const std::uint64_t first = sum(tx);
+    if (attempt <= PoolCore::kPatience) {
+      while (moves_ == before) std::this_thread::sleep_for(std::chrono::microseconds(10));
+    }
+    const std::uint64_t second = sum(tx);
+    EXPECT_EQ(first, second);
+    return second;
+  }
+  std::uint64_t sum(Tx& tx) {
+    std::uint64_t sum = 0;
+    for (const std::uint64_t& account : *accounts_) sum += tx.load(account);
+    return sum;
+  }
+  void move_until_stopped() {
+    for (std::uint64_t i = 0; !stop_; ++i) {
+      pool_.atomically([&](Tx& tx) {
+        std::uint64_t& from = (*accounts_)[i * 7919 % kAccounts];
+        std::uint64_t& to = (*accounts_)[i * 104'729 % kAccounts];
+        tx.store(from, tx.load(from) - 1);
+        tx.store(to, tx.load(to) + 1);
+      });
+      ++moves_;
+    }
+  }
+
+  Image image_ = Image::formatted();
+  Pool pool_ = image_.pool().value();
+  Accounts* accounts_ = pool_.root<Accounts>("accounts");
+  std::atomic<bool> stop_{false};
+  std::atomic<std::uint64_t> moves_{0};
+  std::thread mover_;
+};
+
+TEST_F(Busy, ALongReaderIsNotStarved) {
+  unsigned attempts = 0;
+  const std::uint64_t sum = pool_.read_only([&](Tx& tx) {
+    return slow_sum(tx, ++attempts);
+  });
+  EXPECT_EQ(sum, 0u);
+  EXPECT_GT(attempts, PoolCore::kPatience) << "nobody was in the way: this test tests nothing";
+  EXPECT_LE(attempts, PoolCore::kPatience + kOvertaken);
+  const std::uint64_t moved = moves_;
+  while (moves_ < moved + 10) std::this_thread::yield();  // the others go on
+}
+
+TEST_F(Busy, ALongUpdateIsNotStarved) {
+  unsigned attempts = 0;
+  pool_.atomically([&](Tx& tx) {
+    const std::uint64_t sum = slow_sum(tx, ++attempts);
+    EXPECT_EQ(sum, 0u);
+    tx.store((*accounts_)[0], tx.load((*accounts_)[0]) + 1);
+  });
+  EXPECT_GT(attempts, PoolCore::kPatience) << "nobody was in the way: this test tests nothing";
+  EXPECT_LE(attempts, PoolCore::kPatience + kOvertaken);
+  EXPECT_EQ(pool_.read_only([&](Tx& tx) { return sum(tx); }), 1u);
+}
+
+TEST_F(Busy, WhoGivesUpStandsInNobodysWay) {
+  struct Enough {};
+  unsigned attempts = 0;
+  try {
+    pool_.read_only([&](Tx& tx) {
+      if (++attempts > PoolCore::kPatience) throw Enough{};
+      return slow_sum(tx, attempts);
+    });
+  } catch (const Enough&) {
+  }
+  EXPECT_GT(attempts, PoolCore::kPatience) << "nobody was in the way: this test tests nothing";
+  const auto begin = std::chrono::steady_clock::now();
+  const std::uint64_t moved = moves_;
+  while (moves_ < moved + 10) std::this_thread::yield();
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(8)) << "each move waits for one who is gone";
+}
+
+TEST_F(Busy, WhatAStarvingBodyWaitsForComesAllTheSame) {
+  unsigned attempts = 0;
+  const bool moved = pool_.read_only([&](Tx& tx) {
+    if (++attempts <= PoolCore::kPatience) return slow_sum(tx, attempts) != 0;
+    // The mover lets this one through first; after a second it goes on.
+    const std::uint64_t before = moves_;
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (moves_ < before + 2 && std::chrono::steady_clock::now() < end)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return moves_ >= before + 2;
+  });
+  EXPECT_GT(attempts, PoolCore::kPatience) << "nobody was in the way: this test tests nothing";
+  EXPECT_TRUE(moved);
+}
+
 TEST(PoolThreads, AFreeThatAnotherCommitHasOvertakenIsAConflict) {
   Owner owner;
   int attempts = 0;

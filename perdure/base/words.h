@@ -1,10 +1,12 @@
 // The units everything below is measured in, and arithmetic that cannot overflow unseen.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 namespace perdure {
 
@@ -87,6 +89,28 @@ inline void store_exact(std::byte* to, Word value, std::size_t bytes) {
       done += 1;
     }
   }
+}
+
+/// Copies bytes that others may be writing. The caller looks afterwards whether anybody was, and if so uses none of them.
+inline void copy_in_doubt(void* to, const void* from, std::size_t bytes) {
+#if defined(__SANITIZE_THREAD__)
+  // Word by word, atomically, so that this race is seen to be intended. (Elsewhere wide moves: what was put together by
+  // words, and is then moved on by vectors, waits for its stores to leave the core's buffer.)
+  auto* out = static_cast<std::byte*>(to);
+  for (const auto* in = static_cast<const std::byte*>(from); bytes > 0;) {
+    const std::size_t here =
+        std::min(bytes, kWordBytes - reinterpret_cast<std::uintptr_t>(in) % kWordBytes);
+    const Word piece = load_exact(in, here);
+    std::memcpy(out, &piece, here);
+    in += here;
+    out += here;
+    bytes -= here;
+  }
+#else
+  std::memcpy(to, from, bytes);
+  // Orders: the bytes before the caller's look.
+  std::atomic_thread_fence(std::memory_order_acquire);
+#endif
 }
 /// The mask of `bytes` bytes of a word from byte `skip` on.
 constexpr Word byte_mask(std::size_t skip, std::size_t bytes) {

@@ -1,9 +1,10 @@
 // btree_map<K, V>: an ordered map in persistent memory, for ranges, first and last, and sorted
-// iteration. K and V are fixed persistable types, K has operator<. Without a need for order,
-// hash_map is faster and takes `bytes`.
+// iteration. K is a fixed persistable type with operator<, V a fixed persistable type or `bytes`.
+// Without a need for order, hash_map is faster, and takes keys of `bytes`, too.
 //
 // A B+ tree with linked leaves. Within a node entries do not move: a byte per entry, its *slot*,
 // keeps their order, so that an insertion logs the entry and at most four words, not half a node.
+// Values of `bytes` are objects of their own (kept.h).
 #pragma once
 
 #include <algorithm>
@@ -18,6 +19,7 @@
 #include <vector>
 
 #include "perdure/container/bytes.h"
+#include "perdure/container/kept.h"
 #include "perdure/container/striped_count.h"
 #include "perdure/container/support.h"
 #include "perdure/error.h"
@@ -40,11 +42,11 @@ class btree_map {
   static_assert(kNodeBytes >= 64, "perdure: a btree_map node has 64 bytes or more");
 
  public:
-  using Entry = std::pair<K, V>;
+  using Entry = std::pair<K, owned_t<V>>;
 
-  /// Inserts (true) or replaces in place (false).
+  /// Inserts (true) or replaces (false).
   template <Transaction Tx>
-  bool put(Tx& tx, const K& key, const V& value) {
+  bool put(Tx& tx, const K& key, view_t<V> value) {
     Base& base = base_or_new(tx);
     Node at = root_or_new(tx, base);
     Inner* parent = nullptr;
@@ -72,50 +74,48 @@ class btree_map {
     auto* leaf = as<Leaf>(tx, at);
     unsigned position = search<false>(tx, *leaf, head, key);
     if (position < head.count && !(key < key_at(tx, *leaf, head, position))) {
-      Value::store(tx, &leaf->payloads[head.slots[position]], value);
+      Value::replace(tx, leaf->payloads[head.slots[position]], value);
       return false;
     }
+    const Stored stored = Value::make(tx, value);
     if (head.count == kCapacity<Leaf>) {
-      // Ascending insertion leaves full leaves behind, any other half full ones.
-      const bool ascending = last && position == head.count;
-      const bool rightwards = ascending || position > kCapacity<Leaf> / 2;
-      const unsigned keep = ascending ? head.count : (kCapacity<Leaf> + (rightwards ? 1 : 0)) / 2;
-      const K separator = rightwards && position == keep ? key : key_at(tx, *leaf, head, keep);
-      auto* right = allocate_node<Leaf>(tx);
-      Head right_head = empty_head(0);
-      for (unsigned i = keep; i < head.count; ++i)
-        append(tx, *right, right_head, entry_at(tx, *leaf, head, i));
-      save_head(tx, *right, right_head, true);
-      tx.store(right->first, tx.load(leaf->first));
-      attach(tx, base, parent, index, separator, right, at);
-      tx.store(leaf->first, node_of(tx, right));
-      head.count = static_cast<std::uint8_t>(keep);
-      if (rightwards) {
-        save_head(tx, *leaf, head);
-        leaf = right;
-        head = right_head;
-        position -= keep;
+      try {
+        leaf = split_leaf(tx, base, parent, index, at, head, position, key, last);
+      } catch (...) {
+        Value::drop(tx, stored);
+        throw;
       }
     }
-    place(tx, *leaf, head, position, {key, value});
+    place(tx, *leaf, head, position, {key, stored});
     save_head(tx, *leaf, head);
     base.entries.add(tx, 1);
     return true;
   }
 
   template <Transaction Tx>
-  std::optional<V> get(Tx& tx, const K& key) const {
+  std::optional<owned_t<V>> get(Tx& tx, const K& key) const {
     const Place place = find_place(tx, key);
     if (!place) return std::nullopt;
-    return payload_at(tx, *place.leaf, place.head, place.position);
+    return Value::load(tx, payload_at(tx, *place.leaf, place.head, place.position));
+  }
+  /// The same into `value`, whose memory is used again; false, and `value` is as before, if there is none.
+  template <Transaction Tx>
+  bool get(Tx& tx, const K& key, owned_t<V>& value) const {
+    const Place place = find_place(tx, key);
+    if (!place) return false;
+    Value::load_into(tx, payload_at(tx, *place.leaf, place.head, place.position), value);
+    return true;
   }
 
   /// The value in place, null if there is none: for values that are containers themselves.
   /// Holds until the next insertion or erasure.
   template <Transaction Tx>
-  V* find(Tx& tx, const K& key) const {
+  V* find(Tx& tx, const K& key) const
+    requires(!detail::Item<V>::kVariable)
+  {
     const Place place = find_place(tx, key);
-    return place ? &place.leaf->payloads[place.head.slots[place.position]] : nullptr;
+    if (!place) return nullptr;
+    return &place.leaf->payloads[place.head.slots[place.position]];
   }
 
   template <Transaction Tx>
@@ -142,8 +142,10 @@ class btree_map {
     auto* leaf = as<Leaf>(tx, at);
     const unsigned position = search<false>(tx, *leaf, head, key);
     if (position == head.count || key < key_at(tx, *leaf, head, position)) return false;
+    const Stored stored = payload_at(tx, *leaf, head, position);
     remove(head, position);
     save_head(tx, *leaf, head);
+    Value::drop(tx, stored);
     base.entries.add(tx, ~std::uint64_t{0});
 
     if (depth == 0) {
@@ -185,7 +187,7 @@ class btree_map {
     Head head = load_head(tx, at);
     for (; head.level != 0; head = load_head(tx, at))
       at = child(tx, *as<Inner>(tx, at), head, head.count);
-    return entry_at(tx, *as<Leaf>(tx, at), head, head.count - 1u);
+    return entry_from(tx, {as<Leaf>(tx, at), head, head.count - 1u});
   }
   /// The first entry whose key is not less than `key`.
   template <Transaction Tx>
@@ -234,7 +236,7 @@ class btree_map {
         below = build_inner(tx, made, below, level);
       tx.store(base.root, below.front().second);
     } catch (...) {
-      for (void* node : made) tx.free(node);
+      for (void* object : made) tx.free(object);
       throw;
     }
     base.entries.add(tx, size);
@@ -288,7 +290,8 @@ class btree_map {
 
  private:
   using Key = detail::Item<K>;
-  using Value = detail::Item<V>;
+  using Value = detail::Kept<V>;
+  using Stored = typename Value::Stored;
 
   /// How many entries a node has, how far it is above the leaves, and where entries stand: slots[0
   /// … count) in order of their keys, the other slots are vacant. Always a permutation.
@@ -311,7 +314,7 @@ class btree_map {
     std::array<K, kEntries> keys;
     std::array<P, kEntries> payloads;  // leaf: values; inner: the child right of the key
   };
-  using Leaf = NodeOf<V>;
+  using Leaf = NodeOf<Stored>;
   using Inner = NodeOf<Node>;
 
   template <class N>
@@ -426,6 +429,33 @@ class btree_map {
   }
 
   // ---- growing ----------------------------------------------------------------------------------
+
+  /// Makes room in the full leaf `at` for `key` at `position`. Returns the leaf that it belongs to now; `head` and `position`
+  /// become those there. `last`: nothing stands to the right.
+  template <class Tx>
+  static Leaf* split_leaf(Tx& tx, Base& base, Inner* parent, unsigned index, Node at, Head& head,
+                          unsigned& position, const K& key, bool last) {
+    auto* leaf = as<Leaf>(tx, at);
+    // Ascending insertion leaves full leaves behind, any other half full ones.
+    const bool ascending = last && position == head.count;
+    const bool rightwards = ascending || position > kCapacity<Leaf> / 2;
+    const unsigned keep = ascending ? head.count : (kCapacity<Leaf> + (rightwards ? 1 : 0)) / 2;
+    const K separator = rightwards && position == keep ? key : key_at(tx, *leaf, head, keep);
+    auto* right = allocate_node<Leaf>(tx);
+    Head right_head = empty_head(0);
+    for (unsigned i = keep; i < head.count; ++i)
+      append(tx, *right, right_head, entry_at(tx, *leaf, head, i));
+    save_head(tx, *right, right_head, true);
+    tx.store(right->first, tx.load(leaf->first));
+    attach(tx, base, parent, index, separator, right, at);
+    tx.store(leaf->first, node_of(tx, right));
+    head.count = static_cast<std::uint8_t>(keep);
+    if (!rightwards) return leaf;
+    save_head(tx, *leaf, head);
+    head = right_head;
+    position -= keep;
+    return right;
+  }
 
   template <class Tx>
   Base& base_or_new(Tx& tx) {
@@ -563,6 +593,8 @@ class btree_map {
     const Head head = load_head(tx, at);
     for (unsigned i = 0; head.level != 0 && i <= head.count; ++i)
       free_subtree(tx, child(tx, *as<Inner>(tx, at), head, i));
+    for (unsigned i = 0; head.level == 0 && detail::kIsApart<V> && i < head.count; ++i)
+      Value::drop(tx, payload_at(tx, *as<Leaf>(tx, at), head, i));
     tx.free(tx.at(at));
   }
 
@@ -617,21 +649,56 @@ class btree_map {
   template <class Tx>
   static std::optional<Entry> entry_from(Tx& tx, const Place& place) {
     if (!place) return std::nullopt;
-    return entry_at(tx, *place.leaf, place.head, place.position);
+    auto [key, stored] = entry_at(tx, *place.leaf, place.head, place.position);
+    return Entry{key, Value::load(tx, stored)};
   }
   template <class Tx, class F>
   static void walk(Tx& tx, Place place, const K* end, F& f) {
-    for (; place; ++place.position, place = settled(tx, place)) {
-      const Entry entry = entry_at(tx, *place.leaf, place.head, place.position);
-      if (end != nullptr && !(entry.first < *end)) return;
-      if (!detail::keep_going(f, entry.first, entry.second)) return;
+    const auto visit = [&](const K& key, const Stored& stored) {
+      if (end != nullptr && !(key < *end)) return false;
+      const owned_t<V>& value = Value::load(tx, stored);
+      return detail::keep_going(f, key, value);
+    };
+    for (; place; place = settled(tx, place)) {
+      if constexpr (sizeof(Leaf) <= kPageBytes) {
+        Leaf leaf;  // read at once: that takes fewer looks at what other threads do
+        tx.read(&leaf, place.leaf, sizeof(leaf));
+        if (leaf.first) prefetch_leaf(tx, leaf.first);
+        for (unsigned i = place.position; i < place.head.count; ++i) {
+          const std::uint8_t slot = slot_at(leaf, i);
+          if (!visit(leaf.keys[slot], leaf.payloads[slot])) return;
+        }
+        place.position = place.head.count;
+      } else {
+        for (; place.position < place.head.count; ++place.position) {
+          const auto entry = entry_at(tx, *place.leaf, place.head, place.position);
+          if (!visit(entry.first, entry.second)) return;
+        }
+      }
     }
+  }
+  /// In memory of one's own, where a damaged slot must not lead outside.
+  static std::uint8_t slot_at(const Leaf& leaf, unsigned position) {
+    const std::uint8_t slot = position < kCapacity<Leaf> ? leaf.head.slots[position] : 0xff;
+    if (slot >= kCapacity<Leaf>)
+      throw Exception(Code::kCorrupt, "btree_map: a leaf that is damaged; perdure check says more");
+    return slot;
+  }
+  template <class Tx>
+  static void prefetch_leaf(Tx& tx, Node at) {
+    const auto* leaf = reinterpret_cast<const std::byte*>(tx.at(at));
+    for (std::size_t line = 0; line < sizeof(Leaf); line += kLineBytes)
+      __builtin_prefetch(leaf + line);
   }
 
   // ---- bulk load --------------------------------------------------------------------------------
 
   using Built = std::vector<std::pair<K, Node>>;  // the nodes of a level, each with its least key
 
+  /// The place first, so that what is allocated is always remembered.
+  static void make_place(std::vector<void*>& made) {
+    if (made.size() == made.capacity()) made.reserve(2 * made.size() + 8);
+  }
   /// Allocates the nodes of a level for `items` items, spread evenly, and calls
   /// `fill(node, next node, items)` for each, in order.
   template <class N, class Tx, class Fill>
@@ -640,8 +707,7 @@ class btree_map {
     const std::size_t nodes = (items + per_node - 1) / per_node;
     const std::size_t start = made.size();
     for (std::size_t i = 0; i < nodes; ++i) {
-      // The place first, so that what is allocated is always remembered.
-      if (made.size() == made.capacity()) made.reserve(2 * made.size() + 8);
+      make_place(made);
       made.push_back(allocate_node<N>(tx));
     }
     for (std::size_t i = 0; i < nodes; ++i) {
@@ -657,8 +723,12 @@ class btree_map {
                       [&](Leaf& leaf, Node next, std::size_t count) {
                         built.push_back({item->first, node_of(tx, &leaf)});
                         Head head = empty_head(0);
-                        for (; head.count < count; ++item)
-                          append(tx, leaf, head, {item->first, item->second});
+                        for (; head.count < count; ++item) {
+                          make_place(made);
+                          const Stored stored = Value::make(tx, item->second);
+                          if constexpr (detail::kIsApart<V>) made.push_back(tx.at(stored));
+                          append(tx, leaf, head, {item->first, stored});
+                        }
                         save_head(tx, leaf, head, true);
                         tx.store(leaf.first, next);
                       });
@@ -729,6 +799,13 @@ class btree_map {
       const bool ordered = before == nullptr || (i == 0 ? !(keys[i] < *before) : *before < keys[i]);
       if (!ordered || (high != nullptr && !(keys[i] < *high)))
         return where + " has a key out of order";
+    }
+    if constexpr (std::is_same_v<N, Leaf> && detail::kIsApart<V>) {
+      for (unsigned i = 0; i < head.count; ++i) {
+        const Stored stored = payload_at(tx, node, head, i);
+        const std::uint64_t room = detail::room_at(visit, stored);
+        if (!Value::fits(tx, stored, room)) return where + " has a value that overruns its object";
+      }
     }
     if constexpr (std::is_same_v<N, Inner>) {
       for (unsigned i = 0; i <= head.count; ++i) {

@@ -37,10 +37,10 @@ class BtreeMap : public ::testing::Test {
 TYPED_TEST_SUITE(BtreeMap, testing::Worlds);
 
 /// Order, bounds and ranges, against a model.
-template <class World, class Map>
+template <class World, class Map, class Model>
 void expect_same_order(World& world, const Map& map, const Model& model) {
   world.atomically([&](auto& tx) {
-    const auto same = [&](const auto& entry, Model::const_iterator expected) {
+    const auto same = [&](const auto& entry, typename Model::const_iterator expected) {
       ASSERT_EQ(entry.has_value(), expected != model.end());
       if (entry) {
         EXPECT_EQ(entry->first, expected->first);
@@ -56,7 +56,7 @@ void expect_same_order(World& world, const Map& map, const Model& model) {
       same(map.lower_bound(tx, low), model.lower_bound(low));
       same(map.upper_bound(tx, low), model.upper_bound(low));
       auto expected = model.lower_bound(low);
-      map.for_each_in(tx, low, high, [&](std::uint64_t key, std::uint64_t value) {
+      map.for_each_in(tx, low, high, [&](std::uint64_t key, const auto& value) {
         ASSERT_NE(expected, model.end());
         EXPECT_EQ(key, expected->first);
         EXPECT_EQ(value, expected->second);
@@ -65,8 +65,7 @@ void expect_same_order(World& world, const Map& map, const Model& model) {
       EXPECT_TRUE(expected == model.lower_bound(high));
     }
     auto expected = model.begin();
-    map.for_each(tx,
-                 [&](std::uint64_t key, std::uint64_t) { EXPECT_EQ(key, (expected++)->first); });
+    map.for_each(tx, [&](std::uint64_t key, const auto&) { EXPECT_EQ(key, (expected++)->first); });
   });
 }
 
@@ -113,6 +112,30 @@ TYPED_TEST(BtreeMap, BehavesLikeTheModelWhenDeep) {
     expect_same_order(this->world_, *map, model);
     expect_sound(this->world_, *map);
   }
+}
+
+TYPED_TEST(BtreeMap, ValuesOfAnyLengthAreObjectsOfTheirOwn) {
+  auto* map = this->world_.template root<btree_map<std::uint64_t, bytes, 104>>();
+  std::map<std::uint64_t, std::string> model;
+  std::mt19937_64 random(7);
+  for (const unsigned erase_percent : {20u, 90u, 40u}) {
+    run_against_model(
+        this->world_, *map, model, random, 2000, erase_percent, [&] { return random() % 1000; },
+        [&] { return std::string(random() % 700, static_cast<char>('a' + random() % 26)); });
+    expect_equal(this->world_, *map, model);
+    expect_same_order(this->world_, *map, model);
+    expect_sound(this->world_, *map);
+  }
+  this->world_.atomically([&](auto& tx) { map->clear(tx); });
+  EXPECT_TRUE(this->world_.live_objects().empty());
+  this->world_.atomically([&](auto& tx) { map->bulk_load(tx, model.begin(), model.end()); });
+  expect_equal(this->world_, *map, model);
+  expect_sound(this->world_, *map);
+  this->world_.atomically([&](auto& tx) {
+    while (!map->clear_some(tx, 50)) {
+    }
+  });
+  EXPECT_TRUE(this->world_.live_objects().empty());
 }
 
 TYPED_TEST(BtreeMap, StaysSoundAfterEveryStepOfGrowthAndDecay) {
@@ -315,6 +338,72 @@ TEST(BtreeMapPlain, AFailedAllocationLosesNothing) {
     EXPECT_LE(world.live_objects().size(), before + 1);
     EXPECT_TRUE(bulk->empty(world.tx()));
   }
+}
+
+TEST(BtreeMapPlain, AFailedAllocationOfAValueLosesNothing) {
+  using Texts = btree_map<std::uint64_t, bytes, 104>;
+  PlainWorld world;
+  auto* map = world.root<Texts>();
+  std::map<std::uint64_t, std::string> model;
+  std::mt19937_64 random(6);
+  for (int i = 0; i < 3000; ++i) {
+    const std::uint64_t key = random() % 1500;
+    const std::string value(random() % 40, 'v');
+    world.tx().allowed = static_cast<std::int64_t>(random() % 4);
+    const bool done = testing::allocates([&] { map->put(world.tx(), key, value); });
+    if (done) model[key] = value;
+    world.tx().allowed = -1;
+    if (i % 20 == 0) expect_sound(world, *map);
+  }
+  expect_equal(world, *map, model);
+  expect_sound(world, *map);
+
+  auto* bulk = world.root<Texts>();
+  const std::size_t before = world.live_objects().size();
+  for (std::int64_t allowed = 0; allowed < 60; ++allowed) {
+    world.tx().allowed = allowed;
+    EXPECT_THROW(bulk->bulk_load(world.tx(), model.begin(), model.end()), std::bad_alloc);
+    EXPECT_LE(world.live_objects().size(), before + 1);
+    EXPECT_TRUE(bulk->empty(world.tx()));
+  }
+}
+
+TEST(BtreeMapPlain, AuditFindsAValueThatOverrunsItsObject) {
+  PlainWorld world;
+  auto* map = world.root<btree_map<std::uint64_t, bytes>>();
+  map->put(world.tx(), 1, "value");
+  std::vector<std::uint64_t*> objects;
+  map->audit(world.tx(),
+             [&](std::uint64_t at) { objects.push_back(reinterpret_cast<std::uint64_t*>(at)); });
+  const auto with_room = [&](std::uint64_t room) {
+    return map->audit(world.tx(), [&](std::uint64_t at) -> std::uint64_t {
+      return reinterpret_cast<std::uint64_t*>(at) == objects.back() ? room : 4096;
+    });
+  };
+  EXPECT_EQ(with_room(13), std::nullopt);
+  EXPECT_NE(with_room(12).value_or("").find("overruns"), std::string::npos);
+  EXPECT_NE(with_room(7).value_or("").find("overruns"), std::string::npos);
+  *objects.back() = ~std::uint64_t{0};
+  EXPECT_NE(with_room(4096).value_or("").find("overruns"), std::string::npos);
+}
+
+TEST(BtreeMapPlain, AWalkOverADamagedLeafStaysInside) {
+  PlainWorld world;
+  auto* map = world.root<btree_map<std::uint64_t, std::uint64_t>>();
+  map->put(world.tx(), 1, 1);
+  auto* const value = map->find(world.tx(), 1);
+  std::vector<std::uint64_t> objects;
+  map->audit(world.tx(), [&](std::uint64_t at) { objects.push_back(at); });
+  auto* const head = reinterpret_cast<std::uint8_t*>(objects.back());
+  ASSERT_TRUE(reinterpret_cast<std::uint8_t*>(value) > head);
+  const auto walk = [&] { map->for_each(world.tx(), [](std::uint64_t, std::uint64_t) {}); };
+  head[2] = 0xff;  // the first slot
+  EXPECT_THROW(walk(), Exception);
+  head[2] = 0;
+  head[0] = 0xff;  // the count
+  EXPECT_THROW(walk(), Exception);
+  head[0] = 1;
+  walk();
 }
 
 class BtreeMapAudit : public ::testing::Test {

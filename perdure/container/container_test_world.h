@@ -158,6 +158,9 @@ void expect_equal(World& world, const Map& map, const Model& model) {
       EXPECT_TRUE(expected != model.end() && expected->second == value);
     });
     EXPECT_EQ(seen, model.size());
+    typename Model::mapped_type value{};
+    for (const auto& [key, expected] : model)
+      EXPECT_TRUE(map.get(tx, key, value) && value == expected);
   });
 }
 

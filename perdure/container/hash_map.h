@@ -86,11 +86,17 @@ class hash_map {
 
   template <Transaction Tx>
   std::optional<owned_t<V>> get(Tx& tx, view_t<K> key) const {
-    const Found found = find_entry(tx, key);
-    if (!found) return std::nullopt;
     owned_t<V> value;
-    Value::load(tx, value_at(found.entry, found.lengths), found.lengths.value, value);
+    if (!get(tx, key, value)) return std::nullopt;
     return value;
+  }
+  /// The same into `value`, whose memory is used again; false, and `value` is as before, if there is none.
+  template <Transaction Tx>
+  bool get(Tx& tx, view_t<K> key, owned_t<V>& value) const {
+    const Found found = find_entry(tx, key);
+    if (!found) return false;
+    Value::load(tx, value_at(found.entry, found.lengths), found.lengths.value, value);
+    return true;
   }
 
   /// The value in place, null if there is none: for values that are containers themselves.

@@ -64,6 +64,13 @@ class rb_map {
     if (found == nullptr) return std::nullopt;
     return entry_of(tx, found)->second;
   }
+  /// The same into `value`; false, and `value` is as before, if there is none.
+  template <Transaction Tx>
+  bool get(Tx& tx, const K& key, V& value) const {
+    const Node* found = find_node(tx, key);
+    if (found != nullptr) value = entry_of(tx, found)->second;
+    return found != nullptr;
+  }
 
   /// The value in place, null if there is none: for values that are containers themselves.
   /// Holds until the key is erased.

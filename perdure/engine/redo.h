@@ -185,20 +185,6 @@ class Redo final : public Engine {
   }
 
  private:
-  /// Step 0.
-  void force_in_place(const Tx& tx) {
-    bool any = false;
-    for (const Tx::InPlace& object : tx.in_place()) {
-      any = any || object.used();
-      if (object.low < object.high)
-        domain_.flush(parts_.region->at<std::byte>(object.low), object.high - object.low,
-                      Site::kInPlace);
-    }
-    // Orders: new objects before the record that leads to them. Torn bits vouch for the record only, and it cannot vouch
-    //         for the objects, which later transactions change.
-    if (any && !domain_.fence(Site::kInPlaceFence)) fail();
-  }
-
   /// The record of `tx`, in memory of this thread; append() fills in its first word.
   static std::span<Word> encode(Tx& tx) {
     thread_local WordBuffer buffer;
@@ -213,47 +199,6 @@ class Redo final : public Engine {
     }
     return {begin, record::encode_entries(tx.writes(), end)};
   }
-
-  /// A record larger than half of what the log may hold goes to space reserved in the heap; the ring then only names
-  /// it.
-  ///   1. reserve space; empty the logs    no older record may, at replay, write into that space
-  ///   2. write the entries there; fence   cut here ⇒ nobody names them; never allocated
-  ///   3. the ring record names them       from here on as any other record
-  ///   4. empty the logs again             then the space may be reused
-  class Spill {
-   public:
-    explicit Spill(Redo& engine) : engine_(&engine) {}
-    ~Spill() {
-      if (used()) engine_->parts_.heap->cancel(space_);
-    }
-    Spill(const Spill&) = delete;
-    Spill& operator=(const Spill&) = delete;
-    bool used() const { return space_ != 0; }
-
-    void write_if_large(Tx& tx, const TornbitLog& log, std::span<Word>& record) {
-      Redo& engine = *engine_;
-      const std::size_t limit = engine.usable(log.ring().count) / 2;
-      if (TornbitLog::log_words(record.size()) <= limit) return;
-      const std::span<const Word> entries(record.data() + 1, record.size() - 1);
-      space_ = engine.parts_.heap->reserve(tx.heap_cache(), entries.size_bytes());
-      tx.outdate(space_, entries.size_bytes());
-      engine.truncate();
-      Word* to = engine.parts_.region->word(space_);
-      engine.domain_.write_through(to, entries.data(), entries.size(), Site::kSpillBody);
-      // Orders: the entries before the record that names them.
-      if (!engine.domain_.fence(Site::kSpillFence)) engine.fail();
-      const Word crc = crc32c(entries.data(), entries.size_bytes());
-      const Word count = entries.size();
-      record[1] = record::entry_head(space_, 1, record::Kind::kSpill) | record::kLast;
-      record[2] = count;
-      record[3] = crc;
-      record = record.first(4);
-    }
-
-   private:
-    Redo* engine_;
-    Offset space_ = 0;
-  };
 
   /// The right to append to the log that all share, from making room on: nobody else takes that room. Who has it never
   /// waits for a truncation. Empty where each thread has a log of its own.
@@ -392,6 +337,12 @@ class Redo final : public Engine {
     return true;
   }
 
+  // ---- what is large (engine/redo_large.h) ---------------------------------------------------------
+
+  /// Step 0.
+  void force_in_place(const Tx& tx);
+  class Spill;
+
   // ---- execution in log (engine/redo_in_log.h) ----------------------------------------------------
 
   class Executing;
@@ -461,84 +412,21 @@ class Redo final : public Engine {
     slot.ready.store(true, std::memory_order_release);
   }
 
-  /// Requires: as empty_logs().
-  void empty_full_log() {
-    if (forces_home()) {
-      empty_logs();  // quick: little is left to write back
-    } else {
-      consume();  // this thread stalls, and does the work; the others go on
-    }
-  }
+  // ---- truncation (engine/redo_truncation.h) --------------------------------------------------------
 
   /// While it lives no commit is under way.
-  struct Gate {
-    explicit Gate(Redo& engine) : clock(engine.parts_.clock) {
-      clock->close_gate();
-      LogArea& logs = *engine.parts_.logs;
-      for (std::size_t i = 0; i < logs.slot_count(); ++i) {
-        while (logs.slot(i).committing()) std::this_thread::yield();
-      }
-    }
-    ~Gate() { clock->open_gate(); }
-    Gate(const Gate&) = delete;
-    Gate& operator=(const Gate&) = delete;
-    CommitClock* clock;
-  };
-
+  struct Gate;
   /// Requires: truncation_ held, this thread not committing.
-  void empty_logs() {
-    const Gate gate(*this);
-    empty_closed_logs();
-  }
+  void empty_logs();
   /// Requires: a Gate.
-  void empty_closed_logs() {
-    const Site site = mode() == Truncation::kNextCommit ? Site::kHome : Site::kHomeBulk;
-    if (!parts_.logs->truncate(domain_, parts_.clock->now(), site)) fail();
-  }
-
-  // ---- asynchronous truncation ------------------------------------------------------------------
-
+  void empty_closed_logs();
+  /// Requires: as empty_logs().
+  void empty_full_log();
   /// Drops what has been committed by now from the logs while commits go on.
   /// Requires: truncation_ held, this thread not committing.
-  void consume() {
-    const std::uint64_t last_stamp = parts_.clock->now();
-    LogArea& logs = *parts_.logs;
-    // A commit with a stamp up to the last announced itself before it drew. Those under way now may be among them.
-    for (std::size_t i = 0; i < logs.slot_count(); ++i) {
-      const std::uint64_t phase = logs.slot(i).phase.load(std::memory_order_acquire);
-      while ((phase & 1) != 0 && logs.slot(i).phase.load(std::memory_order_acquire) == phase)
-        std::this_thread::yield();
-    }
-    if (!logs.consume(domain_, last_stamp)) fail();
-  }
-
-  /// Logs are emptied when they are half full, or after 10 ms: a consumer that comes later writes a line that many
-  /// commits changed once.
-  void start_consumer() {
-    consumer_.start(
-        [this] {
-          if (parts_.clock->now() == consumed_) return true;
-          try {
-            const std::lock_guard lock(truncation_);
-            consumed_ = parts_.clock->now();
-            consume();
-          } catch (const std::exception&) {
-            // Out of memory or a storage that failed: the engine is poisoned, and the next commit says so.
-            poisoned_.store(true, std::memory_order_release);
-          }
-          return !poisoned();
-        },
-        std::chrono::nanoseconds(0), std::chrono::milliseconds(10));
-  }
-  void wake_consumer(const LogSlot& slot) {
-    const auto is_half_full = [&](std::uint64_t free, std::uint64_t count) {
-      return free < unused(count) + usable(count) / 2;
-    };
-    const bool half_full =
-        is_half_full(slot.log.free_words(), slot.log.ring().count) ||
-        (slot.xil && is_half_full(slot.xil->free_records(), slot.xil->capacity_records()));
-    if (half_full) consumer_.nudge();
-  }
+  void consume();
+  void start_consumer();
+  void wake_consumer(const LogSlot& slot);
 
   // ---- relaxed durability -----------------------------------------------------------------------
 
@@ -598,6 +486,8 @@ class Redo final : public Engine {
 }  // namespace perdure
 
 #include "perdure/engine/redo_in_log.h"
+#include "perdure/engine/redo_large.h"
+#include "perdure/engine/redo_truncation.h"
 
 namespace perdure {
 

@@ -99,21 +99,35 @@ bool Tx::validate() const {
   return true;
 }
 
-void Tx::read(void* to, const void* from, std::size_t bytes) {
+void Tx::read_by_lines(void* to, const void* from, std::size_t bytes) {
   auto* out = static_cast<char*>(to);
-  Offset offset = offset_of(from);
-  const bool plain = alone_ && writes_.empty();
-  while (bytes > 0) {
-    const Offset at = round_down(offset, kWordBytes);
-    const std::size_t skip = offset - at;
-    const std::size_t here = std::min(bytes, kWordBytes - skip);
-    const Word word = plain ? load_word(home(at)) : load_at(at);
-    std::memcpy(out, reinterpret_cast<const char*>(&word) + skip, here);
+  for (Offset offset = offset_of(from); bytes > 0;) {
+    const std::size_t here = std::min(bytes, kLineBytes - offset % kLineBytes);
+    validated(offset, [&](bool owned) {
+      if (owned) {
+        copy_owned(out, offset, here);
+      } else {
+        copy_in_doubt(out, world_->base + offset, here);
+      }
+      return Word{0};
+    });
     out += here;
     offset += here;
     bytes -= here;
   }
-  if (plain && !still_alone()) conflict();
+}
+
+void Tx::copy_owned(char* to, Offset from, std::size_t bytes) {
+  while (bytes > 0) {
+    const Offset at = round_down(from, kWordBytes);
+    const std::size_t skip = from - at;
+    const std::size_t here = std::min(bytes, kWordBytes - skip);
+    const Word word = owned_word(at);
+    std::memcpy(to, reinterpret_cast<const char*>(&word) + skip, here);
+    to += here;
+    from += here;
+    bytes -= here;
+  }
 }
 
 void Tx::write(void* to, const void* from, std::size_t bytes) {

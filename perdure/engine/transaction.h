@@ -63,7 +63,12 @@ class alignas(kLineBytes) Tx {
     std::memcpy(reinterpret_cast<char*>(&word) + offset % kWordBytes, &value, sizeof(T));
     put(at, word);
   }
-  void read(void* to, const void* from, std::size_t bytes);
+  void read(void* to, const void* from, std::size_t bytes) {
+    if (!alone_ || !writes_.empty()) return read_by_lines(to, from, bytes);
+    copy_in_doubt(to, from, bytes);
+    if (!still_alone()) [[unlikely]]
+      conflict();
+  }
   void write(void* to, const void* from, std::size_t bytes);
   template <class T>
   T* at(link<T> to) const {
@@ -222,6 +227,8 @@ class alignas(kLineBytes) Tx {
     if (mine->mask == kWholeWord) return value;
     return (load_word(home(at)) & ~mine->mask) | (value & mine->mask);
   }
+  /// The same for bytes of one line.
+  void copy_owned(char* to, Offset from, std::size_t bytes);
   Word value_of(Offset at, const MaskedWrite& mine) const {
     if (in_log_ == nullptr || at >= world_->range_bytes) [[likely]]
       return mine.value;
@@ -244,6 +251,8 @@ class alignas(kLineBytes) Tx {
   /// What `take(owned)` returns, as it was at one moment of the snapshot. `owned`: this transaction has the orec.
   template <class Take>
   Word validated(Offset at, Take take);
+  /// read() for when others may be there, or what is read may have been written.
+  void read_by_lines(void* to, const void* from, std::size_t bytes);
   Word load_at(Offset at) {
     if (!alone_) return load_among_others(at);
     // Most words that are read have not been written.

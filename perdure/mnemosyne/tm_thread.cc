@@ -100,6 +100,7 @@ void Thread::adopt_space() {
 }
 
 void Thread::start_attempt() {
+  space_->pool().core().make_way(*context_);
   if (irrevocable_allowed()) {
     if (wants_serial_) {
       ::pthread_rwlock_wrlock(&serial_lock);
@@ -259,7 +260,7 @@ void Thread::abort(std::uint32_t reason) {
   undo_to(0, 0, 0, outermost.stack);
   undo_exceptions(0, uncaught_before_, 0);
   tx().roll_back();
-  context_->attempts = 0;
+  space_->pool().core().forget_attempts(*context_);
   leave_serial();
   forget();
   ::perdure_tm_resume(&outermost, kAborted | kRestoreLive);

@@ -33,7 +33,19 @@ Scenario container(std::string name, std::string claim, std::uint64_t steps) {
   return s;
 }
 
-using Model = std::map<std::uint64_t, std::uint64_t>;
+/// What stands for `number` as a value.
+template <class V>
+owned_t<V> value_of(std::uint64_t number) {
+  if constexpr (std::is_same_v<V, bytes>) {
+    // Some of them large enough to be initialised in place.
+    return std::string(number * 97 % 400, static_cast<char>('a' + number % 26));
+  } else {
+    return number;
+  }
+}
+
+template <class V>
+using Model = std::map<std::uint64_t, owned_t<V>>;
 
 /// Step `step` inserts a key, and every third step replaces or erases one.
 template <class Put, class Erase>
@@ -44,46 +56,47 @@ void edit(std::uint64_t step, Put put, Erase erase) {
   if (step % 3 == 1 && step > 3) put(key_of(step - 3), step + 1000);
 }
 
-template <class Map>
+template <class V, class Map>
 void edit_map(Map& map, Tx& tx, std::uint64_t step) {
   edit(
-      step, [&](std::uint64_t key, std::uint64_t value) { map.put(tx, key, value); },
+      step, [&](std::uint64_t key, std::uint64_t number) { map.put(tx, key, value_of<V>(number)); },
       [&](std::uint64_t key) { map.erase(tx, key); });
 }
 
-Model model_of(std::uint64_t step) {
-  Model model;
+template <class V>
+Model<V> model_of(std::uint64_t step) {
+  Model<V> model;
   for (std::uint64_t i = 1; i <= step; ++i) {
     edit(
-        i, [&](std::uint64_t key, std::uint64_t value) { model[key] = value; },
+        i, [&](std::uint64_t key, std::uint64_t number) { model[key] = value_of<V>(number); },
         [&](std::uint64_t key) { model.erase(key); });
   }
   return model;
 }
 
-/// A map from numbers to numbers that starts with `start` steps already made.
-template <class Map>
+/// A map from numbers to V that starts with `start` steps already made.
+template <class Map, class V = std::uint64_t>
 Scenario map(std::string name, std::string claim, std::uint64_t start, std::uint64_t steps,
              const std::function<void(Pool&)>& prepare = {}) {
   Scenario s = container<Map>(std::move(name), std::move(claim), steps);
   s.step = [=](Pool& pool, std::uint64_t step) {
     Map& it = root_of<Map>(pool, "it");
-    pool.atomically([&](Tx& tx) { edit_map(it, tx, start + step); });
+    pool.atomically([&](Tx& tx) { edit_map<V>(it, tx, start + step); });
   };
   s.setup = [=, make_root = s.setup](Pool& pool) {
     make_root(pool);
     if (prepare) prepare(pool);
     Map& it = root_of<Map>(pool, "it");
     for (std::uint64_t i = 1; i <= start; ++i) {
-      pool.atomically([&](Tx& tx) { edit_map(it, tx, i); });
+      pool.atomically([&](Tx& tx) { edit_map<V>(it, tx, i); });
     }
   };
   s.check = [=](Pool& pool, std::uint64_t step) -> std::optional<std::string> {
-    const Model expected = model_of(start + step);
-    Model found;
+    const Model<V> expected = model_of<V>(start + step);
+    Model<V> found;
     pool.read_only([&](Tx& tx) {
       found.clear();
-      root_of<Map>(pool, "it").for_each(tx, [&](std::uint64_t key, std::uint64_t value) {
+      root_of<Map>(pool, "it").for_each(tx, [&](std::uint64_t key, const auto& value) {
         found[key] = value;
         return found.size() <= expected.size();  // a circle ends here
       });
@@ -110,6 +123,13 @@ Scenario btree() {
   using Map = btree_map<std::uint64_t, std::uint64_t, 112>;
   return map<Map>("btree-map",
                   "insertions and erasures that split and free nodes on several levels", 40, 14);
+}
+
+Scenario btree_of_bytes() {
+  using Map = btree_map<std::uint64_t, bytes, 112>;
+  return map<Map, bytes>("btree-map-bytes",
+                         "values of any length, objects of their own, change with the tree's nodes",
+                         40, 7);
 }
 
 Scenario red_black() {
@@ -182,8 +202,8 @@ Scenario text() {
 }  // namespace
 
 std::vector<Subject> container_scenarios() {
-  return {subject_of(hash()), subject_of(btree()), subject_of(red_black()), subject_of(array()),
-          subject_of(text())};
+  return {subject_of(hash()),      subject_of(btree()), subject_of(btree_of_bytes()),
+          subject_of(red_black()), subject_of(array()), subject_of(text())};
 }
 
 }  // namespace perdure::crash

@@ -1,0 +1,88 @@
+// When and how logs are emptied: while commits stand still, or, by a consumer in the background, while they go on.
+#pragma once
+
+#include "perdure/engine/redo.h"
+
+namespace perdure {
+
+template <Domain D, RingLayout kLayout>
+struct Redo<D, kLayout>::Gate {
+  explicit Gate(Redo& engine) : clock(engine.parts_.clock) {
+    clock->close_gate();
+    LogArea& logs = *engine.parts_.logs;
+    for (std::size_t i = 0; i < logs.slot_count(); ++i) {
+      while (logs.slot(i).committing()) std::this_thread::yield();
+    }
+  }
+  ~Gate() { clock->open_gate(); }
+  Gate(const Gate&) = delete;
+  Gate& operator=(const Gate&) = delete;
+  CommitClock* clock;
+};
+
+template <Domain D, RingLayout kLayout>
+void Redo<D, kLayout>::empty_logs() {
+  const Gate gate(*this);
+  empty_closed_logs();
+}
+template <Domain D, RingLayout kLayout>
+void Redo<D, kLayout>::empty_closed_logs() {
+  const Site site = mode() == Truncation::kNextCommit ? Site::kHome : Site::kHomeBulk;
+  if (!parts_.logs->truncate(domain_, parts_.clock->now(), site)) fail();
+}
+
+template <Domain D, RingLayout kLayout>
+void Redo<D, kLayout>::empty_full_log() {
+  if (forces_home()) {
+    empty_logs();  // quick: little is left to write back
+  } else {
+    consume();  // this thread stalls, and does the work; the others go on
+  }
+}
+
+// ---- asynchronous truncation ------------------------------------------------------------------
+
+template <Domain D, RingLayout kLayout>
+void Redo<D, kLayout>::consume() {
+  const std::uint64_t last_stamp = parts_.clock->now();
+  LogArea& logs = *parts_.logs;
+  // A commit with a stamp up to the last announced itself before it drew. Those under way now may be among them.
+  for (std::size_t i = 0; i < logs.slot_count(); ++i) {
+    const std::uint64_t phase = logs.slot(i).phase.load(std::memory_order_acquire);
+    while ((phase & 1) != 0 && logs.slot(i).phase.load(std::memory_order_acquire) == phase)
+      std::this_thread::yield();
+  }
+  if (!logs.consume(domain_, last_stamp)) fail();
+}
+
+/// Logs are emptied when they are half full, or after 10 ms: a consumer that comes later writes a line that many
+/// commits changed once.
+template <Domain D, RingLayout kLayout>
+void Redo<D, kLayout>::start_consumer() {
+  consumer_.start(
+      [this] {
+        if (parts_.clock->now() == consumed_) return true;
+        try {
+          const std::lock_guard lock(truncation_);
+          consumed_ = parts_.clock->now();
+          consume();
+        } catch (const std::exception&) {
+          // Out of memory or a storage that failed: the engine is poisoned, and the next commit says so.
+          poisoned_.store(true, std::memory_order_release);
+        }
+        return !poisoned();
+      },
+      std::chrono::nanoseconds(0), std::chrono::milliseconds(10));
+}
+template <Domain D, RingLayout kLayout>
+void Redo<D, kLayout>::wake_consumer(const LogSlot& slot) {
+  const auto is_half_full = [&](std::uint64_t free, std::uint64_t count) {
+    return free < unused(count) + usable(count) / 2;
+  };
+  const bool half_full =
+      is_half_full(slot.log.free_words(), slot.log.ring().count) ||
+      (slot.xil && is_half_full(slot.xil->free_records(), slot.xil->capacity_records()));
+  if (half_full) consumer_.nudge();
+}
+
+}  // namespace perdure

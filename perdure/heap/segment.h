@@ -1,0 +1,60 @@
+// What the heap knows of its segments and blocks in volatile memory; rebuilt by Heap::open.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+#include "perdure/heap/heap.h"
+
+namespace perdure {
+
+/// The volatile side of a block. Free bits say what can be reserved: neither published nor reserved
+/// nor being freed.
+struct Heap::Block {
+  std::atomic<heap_layout::BlockKind> kind{heap_layout::BlockKind::kFree};
+  std::atomic<std::uint8_t> size_class{0};
+  std::atomic<bool> listed{false};  // owned by a thread's cache or in its class's partial list
+  std::atomic<std::uint32_t> extent_blocks{0};
+  std::atomic<std::uint32_t> free_objects{0};
+  std::array<std::atomic<std::uint64_t>, heap_layout::kBitmapWords / 2> free_bits{};
+};
+
+struct Heap::Segment {
+  Segment(std::uint64_t count, heap_layout::SegmentKind of_kind, std::uint64_t with)
+      : kind(of_kind),
+        argument(with),
+        blocks(of_kind == heap_layout::SegmentKind::kBlocks ? count : 0),
+        free_bits((blocks.size() + 63) / 64) {
+    for (std::uint64_t b = 0; b < blocks.size(); ++b) set_free(b, true);
+  }
+  bool is_free(std::uint64_t block) const {
+    return (free_bits[block / 64] >> (block % 64) & 1) != 0;
+  }
+  void set_free(std::uint64_t block, bool free) {
+    const std::uint64_t bit = std::uint64_t{1} << (block % 64);
+    if (free) {
+      free_bits[block / 64] |= bit;
+    } else {
+      free_bits[block / 64] &= ~bit;
+    }
+  }
+  // Written under blocks_mutex_, and fixed while objects live in it; read also by transactions that
+  // another has overtaken.
+  std::atomic<heap_layout::SegmentKind> kind;
+  std::atomic<std::uint64_t> argument;  // kHuge: segments
+  std::vector<Block> blocks;
+  /// Which of them are kFree, for a search that need not look at each. Under blocks_mutex_.
+  std::vector<std::uint64_t> free_bits;
+};
+
+/// What an offset points at.
+struct Heap::Place {
+  heap_layout::SegmentKind segment_kind;
+  std::uint64_t segment;
+  std::uint64_t block;  // global number
+  unsigned object;      // index in a small block
+};
+
+}  // namespace perdure
