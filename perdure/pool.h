@@ -46,6 +46,10 @@ struct PoolOptions {
   /// On memory, new objects of at least so many bytes are initialised in place, at the price of a second fence; the largest
   /// number: none are. docs/adr/0012-large-new-objects-in-place.md
   std::size_t in_place_bytes = kInPlaceBytes;
+  /// Of EngineKind::kSoftwrap: its two tables in DRAM (sizes are powers of two), and when one is full: when 1 in
+  /// alias_threshold of its entries is taken.
+  alias::AliasLimits aliases{};
+  std::uint64_t alias_threshold = 8;
   /// 2^lock_bits ownership records, of 8 bytes each.
   unsigned lock_bits = 20;
 

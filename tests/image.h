@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "perdure/domain/dram.h"
-#include "perdure/engine/redo.h"
+#include "perdure/engine/make_engine.h"
 #include "perdure/pool.h"
 
 namespace perdure::testing {

@@ -245,7 +245,7 @@ class Torture {
   /// That of the next worker.
   EngineKind engine() const {
     constexpr std::array kTurns = {EngineKind::kMnemosyne, EngineKind::kBlurred,
-                                   EngineKind::kAdaptive};
+                                   EngineKind::kAdaptive, EngineKind::kSoftwrap};
     return options_->change ? kTurns[kills_ % kTurns.size()] : options_->pool.engine;
   }
 

@@ -101,8 +101,17 @@ class AliasTable {
     return true;
   }
 
-  /// Calls visit(MaskedWrite) for everything that is here; of one word at most twice, the newer second.
-  /// Threads: no store() and no write() at the same time.
+  /// Nothing is here of the word at `at` any more. Threads: nobody stores to that word.
+  void forget(Offset at) {
+    if (has_pages_.load(std::memory_order_acquire) != 0) {
+      if (Page* page = find_page(page_of(at)))
+        valid_of(*page, at).fetch_and(~(Word{0xff} << (at % 64)), std::memory_order_release);
+    }
+    if (Entry* entry = find_entry(at)) entry->mask.store(0, std::memory_order_release);
+  }
+
+  /// Calls visit(MaskedWrite) for everything that is here; of one word at most twice, the newer second. What is stored
+  /// meanwhile may be among it.
   template <class Visit>
   void for_each(Visit visit) const {
     for (std::uint64_t i = 0; i < limits_.words; ++i) {

@@ -6,7 +6,7 @@
 #include "perdure/domain/dram.h"
 #include "perdure/domain/eadr.h"
 #include "perdure/domain/sync.h"
-#include "perdure/engine/redo.h"
+#include "perdure/engine/make_engine.h"
 
 namespace perdure {
 
@@ -30,6 +30,28 @@ Geometry geometry_of(const PoolOptions& options) {
           options.root_entries};
 }
 
+Result<void> check_aliases(const std::string& path, const PoolOptions& options) {
+  const alias::AliasLimits& aliases = options.aliases;
+  const auto is_size = [](std::uint64_t count, std::uint64_t least, std::uint64_t most) {
+    return (count & (count - 1)) == 0 && count >= least && count <= most;
+  };
+  if (!is_size(aliases.words, 64, std::uint64_t{1} << 32) ||
+      !is_size(aliases.pages, 16, std::uint64_t{1} << 32) ||
+      !is_size(aliases.page_bytes, 64, kPageBytes))
+    return Error{Code::kInvalid,
+                 path + ": alias tables have " + std::to_string(aliases.words) + " words and " +
+                     std::to_string(aliases.pages) + " pages of " +
+                     std::to_string(aliases.page_bytes) +
+                     " bytes; each must be a power of two, at least 64, 16 and 64, and a page at "
+                     "most 4096"};
+  if (options.alias_threshold < 2 || options.alias_threshold > aliases.pages)
+    return Error{Code::kInvalid,
+                 path + ": alias_threshold is " + std::to_string(options.alias_threshold) +
+                     ", must be from 2 (a table is full when half of it is taken) to "
+                     "the number of pages"};
+  return {};
+}
+
 Result<void> check_options(const std::string& path, const PoolOptions& options) {
   if (options.latency && options.domain != DomainKind::kAdr)
     return Error{Code::kInvalid,
@@ -40,11 +62,18 @@ Result<void> check_options(const std::string& path, const PoolOptions& options) 
   if (options.truncation != Truncation::kAuto && !is_durable(options.engine))
     return Error{Code::kInvalid,
                  path + ": a yardstick engine keeps no logs; leave truncation at auto"};
+  if (options.engine == EngineKind::kSoftwrap && options.truncation != Truncation::kAuto &&
+      !retires_by(options.truncation))
+    return Error{Code::kInvalid,
+                 path +
+                     ": the softwrap engine retires its tables in the background or "
+                     "when one is full; truncation must be auto, background or when-full"};
   if (options.log_limit_bytes != 0 && options.log_limit_bytes < kLeastLogLimit)
     return Error{Code::kInvalid, path + ": log_limit_bytes is " +
                                      std::to_string(options.log_limit_bytes) +
                                      ", must be 0 (no limit but the log's size) or at least " +
                                      std::to_string(kLeastLogLimit)};
+  if (auto valid = check_aliases(path, options); !valid) return valid;
   if (options.lock_bits < 1 || options.lock_bits > 30)
     return Error{Code::kInvalid, path + ": lock_bits is " + std::to_string(options.lock_bits) +
                                      ", must be from 1 to 30"};
@@ -101,6 +130,12 @@ Result<Pool> Pool::open(const std::string& path, const PoolOptions& options) {
 
 Result<Pool> Pool::open_region(std::unique_ptr<Region> region, const PoolOptions& options) {
   if (auto valid = check_options(region->path(), options); !valid) return valid.error();
+  if (options.engine == EngineKind::kSoftwrap && region->range_bytes() != ~std::uint64_t{0})
+    return Error{
+        Code::kInvalid,
+        region->path() +
+            ": the softwrap engine keeps committed words in tables, where a program that uses "
+            "an address space without transactions would not find them; use another engine"};
   Pool pool;
   pool.engine_ = options.engine;
   if (options.count) pool.counters_ = std::make_unique<DomainCounters>();
@@ -113,6 +148,8 @@ Result<Pool> Pool::open_region(std::unique_ptr<Region> region, const PoolOptions
         parts.relaxed_delay = options.relaxed_delay;
         parts.log_limit_bytes = options.log_limit_bytes;
         parts.in_place_bytes = options.in_place_bytes;
+        parts.aliases = options.aliases;
+        parts.alias_threshold = options.alias_threshold;
         if (sync)
           return stamp(options, parts, pool.counters_.get(),
                        Sync<RegionDevice>(pool.storage_->group));

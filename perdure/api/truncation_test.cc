@@ -24,6 +24,9 @@ using testing::TempDir;
 constexpr std::array kAll = {Truncation::kAuto, Truncation::kEachCommit, Truncation::kNextCommit,
                              Truncation::kWhenFull, Truncation::kBackground};
 
+constexpr std::array kOfTables = {Truncation::kAuto, Truncation::kWhenFull,
+                                  Truncation::kBackground};  // of the softwrap engine
+
 struct Table {
   std::array<std::uint64_t, 600> word;
 };
@@ -67,18 +70,25 @@ class TruncationTest
   TempDir dir_;
   std::string path_ = dir_ / "pool";
 };
+const auto name_of = [](const auto& of) {
+  std::string name(engine_name(std::get<2>(of.param)));
+  name += "_" + std::string(truncation_name(std::get<0>(of.param)));
+  std::erase(name, '-');
+  return name + "_" + std::string(domain_name(std::get<1>(of.param)));
+};
 INSTANTIATE_TEST_SUITE_P(
     Modes, TruncationTest,
     ::testing::Combine(::testing::ValuesIn(kAll),
                        ::testing::Values(DomainKind::kDram, DomainKind::kAdr, DomainKind::kSync),
                        ::testing::Values(EngineKind::kMnemosyne, EngineKind::kBlurred,
                                          EngineKind::kAdaptive)),
-    [](const auto& of) {
-      std::string name(engine_name(std::get<2>(of.param)));
-      name += "_" + std::string(truncation_name(std::get<0>(of.param)));
-      std::erase(name, '-');
-      return name + "_" + std::string(domain_name(std::get<1>(of.param)));
-    });
+    name_of);
+INSTANTIATE_TEST_SUITE_P(Tables, TruncationTest,
+                         ::testing::Combine(::testing::ValuesIn(kOfTables),
+                                            ::testing::Values(DomainKind::kDram, DomainKind::kAdr,
+                                                              DomainKind::kSync),
+                                            ::testing::Values(EngineKind::kSoftwrap)),
+                         name_of);
 
 // ---- results ------------------------------------------------------------------------------------
 
@@ -260,7 +270,7 @@ INSTANTIATE_TEST_SUITE_P(
     Domains, SwitchingTest,
     ::testing::Combine(::testing::Values(DomainKind::kDram, DomainKind::kAdr, DomainKind::kSync),
                        ::testing::Values(EngineKind::kMnemosyne, EngineKind::kBlurred,
-                                         EngineKind::kAdaptive)),
+                                         EngineKind::kAdaptive, EngineKind::kSoftwrap)),
     [](const auto& of) {
       return std::string(engine_name(std::get<1>(of.param))) + "_" +
              std::string(domain_name(std::get<0>(of.param)));
@@ -295,7 +305,9 @@ TEST_P(SwitchingTest, TheChoiceMayChangeWhileFourThreadsCommit) {
     }
     const int switches = domain == DomainKind::kSync ? 25 : kSanitized ? 100 : 400;
     for (int i = 0; i < switches; ++i) {
-      pool.set_truncation(kAll[static_cast<std::size_t>(i * 3) % kAll.size()]);
+      const auto turn = static_cast<std::size_t>(i * 3);
+      pool.set_truncation(engine == EngineKind::kSoftwrap ? kOfTables[turn % 4 % 3]
+                                                          : kAll[turn % kAll.size()]);
       if (i % 4 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
     stop = true;

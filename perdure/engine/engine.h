@@ -9,6 +9,7 @@
 #include <span>
 #include <string_view>
 
+#include "perdure/alias/alias_table.h"
 #include "perdure/domain/counted.h"
 #include "perdure/engine/mode_choice.h"
 #include "perdure/engine/transaction.h"
@@ -20,6 +21,7 @@ enum class EngineKind : std::uint8_t {
   kMnemosyne,  // word STM, tornbit redo log, home words forced one commit later (files: in bulk)
   kBlurred,    // the same with execution in log: uncommitted values stand in the log, too
   kAdaptive,   // either, for each thread whichever it finds to be the quicker one (BPPM-A)
+  kSoftwrap,   // write-aside: home words stand in tables in DRAM, and go home in the background
   kBase,  // yardstick: what the papers improve on. Log, wait, commit word, wait; home words forced at each commit
   kNonatomic,  // yardstick: isolated, durable at the end, but a power cut may leave half of it
   kVolatile,   // yardstick: isolated only
@@ -28,7 +30,7 @@ enum class EngineKind : std::uint8_t {
 /// When the home words of a commit become durable and its record leaves the log. Every choice is safe; they differ in
 /// who waits for what, and for how long.
 enum class Truncation : std::uint8_t {
-  kAuto,        // kNextCommit on memory, kWhenFull on files; of the yardstick kBase, kEachCommit
+  kAuto,  // kNextCommit on memory, kWhenFull on files; of the yardstick kBase, kEachCommit; of kSoftwrap, kBackground
   kEachCommit,  // Mnemosyne's synchronous truncation: at the end of the commit itself; three fences
   kNextCommit,  // home words under the fence of the thread's next commit; logs emptied together when one is full
   kWhenFull,  // both when a log is full
@@ -63,6 +65,7 @@ constexpr std::string_view engine_name(EngineKind kind) {
     case EngineKind::kMnemosyne: return "mnemosyne";
     case EngineKind::kBlurred: return "blurred";
     case EngineKind::kAdaptive: return "adaptive";
+    case EngineKind::kSoftwrap: return "softwrap";
     case EngineKind::kBase: return "base";
     case EngineKind::kNonatomic: return "nonatomic";
     case EngineKind::kVolatile: return "volatile";
@@ -73,6 +76,11 @@ constexpr std::string_view engine_name(EngineKind kind) {
 /// Whether an engine keeps its promises after a power cut.
 constexpr bool is_durable(EngineKind kind) {
   return kind != EngineKind::kNonatomic && kind != EngineKind::kVolatile;
+}
+
+/// Of the softwrap engine: when it retires its tables. It knows no other truncation.
+constexpr bool retires_by(Truncation truncation) {
+  return truncation == Truncation::kBackground || truncation == Truncation::kWhenFull;
 }
 
 /// One opened pool's engine. The only virtual calls of the house outside tools: one per update
@@ -138,6 +146,9 @@ struct EngineParts {
   ChoiceRules choice_rules{};
   /// Objects from this size on are initialised in place.
   std::size_t in_place_bytes = kInPlaceBytes;
+  /// Of the softwrap engine: its tables, and the share of one, 1 in `alias_threshold`, that makes it full.
+  alias::AliasLimits aliases{};
+  std::uint64_t alias_threshold = 8;
   /// Logs are emptied when one holds this many bytes, so that recovery has no more to replay; 0: when it is full.
   std::uint64_t log_limit_bytes = 0;
 };

@@ -43,9 +43,10 @@
 #include <mutex>
 #include <thread>
 
-#include "perdure/base/word_buffer.h"
+#include "perdure/engine/commit_window.h"
 #include "perdure/engine/engine.h"
-#include "perdure/engine/unlogged.h"
+#include "perdure/engine/spill.h"
+#include "perdure/engine/tx_record.h"
 #include "perdure/engine/worker.h"
 
 namespace perdure {
@@ -104,14 +105,14 @@ class Redo final : public Engine {
   void commit_buffered(Tx& tx, std::size_t slot_index, Durability durability) {
     force_in_place(tx);  // 0
     std::span<Word> record = encode(tx);
-    Spill spill(*this);
-    spill.write_if_large(tx, log_slot(slot_index).log, record);
+    Spill<Redo> spill(*this);
+    spill.write_if_large(tx, usable(log_slot(slot_index).log.ring().count) / 2, record);
     const bool waits = durability == Durability::kStrict || !shared_ || forces_home();
     if (!waits) start_flusher();
 
     Turn turn = make_room(slot_index, record.size(), tx.writes().size());  // 1
     {
-      const Window window(*this, slot_index);  // 2
+      const CommitWindow window(*parts_.clock, parts_.logs->slot(slot_index));  // 2
       const std::uint64_t stamp = window.stamp();
       if (stamp != tx.snapshot() + 1 && !tx.validate()) throw Conflict{};  // 3
       append(slot_index, turn, stamp, record, waits);                      // 4
@@ -130,7 +131,7 @@ class Redo final : public Engine {
     std::vector<Word> record(1, 0);
     record::encode_entries(writes, record);
     Turn turn = make_room(slot_index, record.size(), writes.size());
-    const Window window(*this, slot_index);
+    const CommitWindow window(*parts_.clock, parts_.logs->slot(slot_index));
     append(slot_index, turn, window.stamp(), record, true);
     store_home(slot_index, writes);
   }
@@ -152,7 +153,7 @@ class Redo final : public Engine {
     {
       const std::lock_guard lock(truncation_);
       refuse_if_poisoned();
-      const Gate gate(*this);
+      const CommitGate gate(*parts_.clock, *parts_.logs);
       empty_closed_logs();
       // Relaxed: commits read it after drawing a stamp, and none can before the gate opens again.
       mode_.store(resolved(truncation), std::memory_order_relaxed);
@@ -185,20 +186,8 @@ class Redo final : public Engine {
   }
 
  private:
-  /// The record of `tx`, in memory of this thread; append() fills in its first word.
-  static std::span<Word> encode(Tx& tx) {
-    thread_local WordBuffer buffer;
-    std::size_t most = 1 + record::most_words(tx.writes().size());
-    for (const Tx::InPlace& object : tx.in_place())
-      most += record::in_place_heads(object.bytes / kWordBytes);
-    Word* const begin = buffer.room(most);
-    Word* end = begin + 1;
-    for (const Tx::InPlace& object : tx.in_place()) {
-      if (object.used())
-        end = record::encode_in_place(object.begin, object.bytes / kWordBytes, end);
-    }
-    return {begin, record::encode_entries(tx.writes(), end)};
-  }
+  friend class Spill<Redo>;
+  void forget(Offset, std::uint64_t) {}  // what was written there stands nowhere else
 
   /// The right to append to the log that all share, from making room on: nobody else takes that room. Who has it never
   /// waits for a truncation. Empty where each thread has a log of its own.
@@ -206,39 +195,19 @@ class Redo final : public Engine {
   /// The slot whose log the thread of `slot_index` appends to.
   LogSlot& log_slot(std::size_t slot_index) { return parts_.logs->slot(shared_ ? 0 : slot_index); }
 
-  /// The time of a commit in which a truncation waits for it: from drawing a stamp to having stored
-  /// home. The slot announces itself before it draws: see CommitClock.
-  class Window {
-   public:
-    Window(Redo& engine, std::size_t slot_index) : slot_(&engine.parts_.logs->slot(slot_index)) {
-      CommitClock& clock = *engine.parts_.clock;
-      for (;;) {
-        // Sequenced before the draw: a truncation that sees the draw sees the announcement.
-        next_phase();
-        const CommitClock::Draw draw = clock.draw();
-        stamp_ = draw.stamp;
-        if (!draw.gate_closed) return;
-        leave();
-        while (clock.gate_closed()) std::this_thread::yield();
-      }
+  /// Step 0.
+  void force_in_place(const Tx& tx) {
+    bool any = false;
+    for (const Tx::InPlace& object : tx.in_place()) {
+      any = any || object.used();
+      if (object.low < object.high)
+        domain_.flush(parts_.region->at<std::byte>(object.low), object.high - object.low,
+                      Site::kInPlace);
     }
-    ~Window() { leave(); }
-    Window(const Window&) = delete;
-    Window& operator=(const Window&) = delete;
-    std::uint64_t stamp() const { return stamp_; }
-
-   private:
-    void leave() { next_phase(); }
-    // Release: a truncation that sees the commit gone also sees its log tail and home stores. No locked addition, which
-    // would wait for the home stores' cache misses: the phase is this thread's alone to change.
-    void next_phase() {
-      slot_->phase.store(slot_->phase.load(std::memory_order_relaxed) + 1,
-                         std::memory_order_release);
-    }
-
-    LogSlot* slot_;
-    std::uint64_t stamp_ = 0;
-  };
+    // Orders: new objects before the record that leads to them. Torn bits vouch for the record only, and it cannot vouch for
+    //         the objects, which later transactions change.
+    if (any && !domain_.fence(Site::kInPlaceFence)) fail();
+  }
 
   /// Errors: throws Exception kPoisoned when the storage failed, or memory: whether the record is
   /// durable is then not known, and decided at the next open.
@@ -337,12 +306,6 @@ class Redo final : public Engine {
     return true;
   }
 
-  // ---- what is large (engine/redo_large.h) ---------------------------------------------------------
-
-  /// Step 0.
-  void force_in_place(const Tx& tx);
-  class Spill;
-
   // ---- execution in log (engine/redo_in_log.h) ----------------------------------------------------
 
   class Executing;
@@ -414,11 +377,9 @@ class Redo final : public Engine {
 
   // ---- truncation (engine/redo_truncation.h) --------------------------------------------------------
 
-  /// While it lives no commit is under way.
-  struct Gate;
   /// Requires: truncation_ held, this thread not committing.
   void empty_logs();
-  /// Requires: a Gate.
+  /// Requires: a CommitGate.
   void empty_closed_logs();
   /// Requires: as empty_logs().
   void empty_full_log();
@@ -486,27 +447,4 @@ class Redo final : public Engine {
 }  // namespace perdure
 
 #include "perdure/engine/redo_in_log.h"
-#include "perdure/engine/redo_large.h"
 #include "perdure/engine/redo_truncation.h"
-
-namespace perdure {
-
-/// Stamps the engine of `kind` for one domain.
-template <Domain D>
-std::unique_ptr<Engine> make_engine(EngineKind kind, const EngineParts& parts, D domain) {
-  switch (kind) {
-    case EngineKind::kMnemosyne:
-    case EngineKind::kBase:
-      return std::make_unique<Redo<D, RingLayout::kTornbit>>(parts, std::move(domain), kind);
-    case EngineKind::kBlurred:
-    case EngineKind::kAdaptive:
-      return std::make_unique<Redo<D, RingLayout::kInLog>>(parts, std::move(domain), kind);
-    case EngineKind::kNonatomic:
-      return std::make_unique<Unlogged<D, true>>(parts, std::move(domain));
-    case EngineKind::kVolatile:
-      return std::make_unique<Unlogged<D, false>>(parts, std::move(domain));
-  }
-  return nullptr;
-}
-
-}  // namespace perdure

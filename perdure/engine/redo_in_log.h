@@ -62,7 +62,7 @@ template <Domain D, RingLayout kLayout>
 void Redo<D, kLayout>::commit_in_log(Tx& tx, std::size_t slot_index) {
   LogSlot& slot = parts_.logs->slot(slot_index);
   {
-    const Window window(*this, slot_index);  // 2
+    const CommitWindow window(*parts_.clock, slot);  // 2
     const std::uint64_t stamp = window.stamp();
     if (stamp != tx.snapshot() + 1 && !tx.validate()) throw Conflict{};  // 3
     if (slot.xil->too_far_apart(stamp)) throw Conflict{};  // make_room_in_log() saw it coming

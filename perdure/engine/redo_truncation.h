@@ -6,23 +6,8 @@
 namespace perdure {
 
 template <Domain D, RingLayout kLayout>
-struct Redo<D, kLayout>::Gate {
-  explicit Gate(Redo& engine) : clock(engine.parts_.clock) {
-    clock->close_gate();
-    LogArea& logs = *engine.parts_.logs;
-    for (std::size_t i = 0; i < logs.slot_count(); ++i) {
-      while (logs.slot(i).committing()) std::this_thread::yield();
-    }
-  }
-  ~Gate() { clock->open_gate(); }
-  Gate(const Gate&) = delete;
-  Gate& operator=(const Gate&) = delete;
-  CommitClock* clock;
-};
-
-template <Domain D, RingLayout kLayout>
 void Redo<D, kLayout>::empty_logs() {
-  const Gate gate(*this);
+  const CommitGate gate(*parts_.clock, *parts_.logs);
   empty_closed_logs();
 }
 template <Domain D, RingLayout kLayout>

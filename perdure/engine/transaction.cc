@@ -8,6 +8,7 @@
 namespace perdure {
 
 void Tx::begin(bool read_only, bool tracked) {
+  if (aside_ != nullptr) aside_->enter();
   active_ = true;
   read_only_ = read_only;
   tracked_ = tracked;
@@ -99,13 +100,29 @@ bool Tx::validate() const {
   return true;
 }
 
+template <class WordAt>
+void Tx::copy_words(char* to, Offset from, std::size_t bytes, WordAt word_at) {
+  while (bytes > 0) {
+    const Offset at = round_down(from, kWordBytes);
+    const std::size_t skip = from - at;
+    const std::size_t here = std::min(bytes, kWordBytes - skip);
+    const Word word = word_at(at);
+    std::memcpy(to, reinterpret_cast<const char*>(&word) + skip, here);
+    to += here;
+    from += here;
+    bytes -= here;
+  }
+}
+
 void Tx::read_by_lines(void* to, const void* from, std::size_t bytes) {
   auto* out = static_cast<char*>(to);
   for (Offset offset = offset_of(from); bytes > 0;) {
     const std::size_t here = std::min(bytes, kLineBytes - offset % kLineBytes);
     validated(offset, [&](bool owned) {
       if (owned) {
-        copy_owned(out, offset, here);
+        copy_words(out, offset, here, [this](Offset at) { return owned_word(at); });
+      } else if (aside_ != nullptr) {
+        copy_words(out, offset, here, [this](Offset at) { return word_at(at); });
       } else {
         copy_in_doubt(out, world_->base + offset, here);
       }
@@ -113,19 +130,6 @@ void Tx::read_by_lines(void* to, const void* from, std::size_t bytes) {
     });
     out += here;
     offset += here;
-    bytes -= here;
-  }
-}
-
-void Tx::copy_owned(char* to, Offset from, std::size_t bytes) {
-  while (bytes > 0) {
-    const Offset at = round_down(from, kWordBytes);
-    const std::size_t skip = from - at;
-    const std::size_t here = std::min(bytes, kWordBytes - skip);
-    const Word word = owned_word(at);
-    std::memcpy(to, reinterpret_cast<const char*>(&word) + skip, here);
-    to += here;
-    from += here;
     bytes -= here;
   }
 }
@@ -261,6 +265,7 @@ void Tx::outdate(Offset begin, std::uint64_t bytes) {
 }
 
 void Tx::collect_heap_writes() {
+  own_writes_ = writes_.size();
   std::vector<MaskedWrite>& writes = in_log() ? heap_writes_ : writes_.writes();
   for (const Offset object : allocated_) {
     // Born and freed in the same transaction: the bitmap never hears of it.
@@ -340,6 +345,7 @@ void Tx::end() noexcept {
   active_ = false;
   alone_ = false;
   place_.end();
+  if (aside_ != nullptr) aside_->leave();
   if (announcing_) announced_.store(~std::uint64_t{0}, std::memory_order_release);
 }
 

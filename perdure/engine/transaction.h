@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "perdure/base/offset_set.h"
+#include "perdure/engine/aside.h"
 #include "perdure/engine/home_stores.h"
 #include "perdure/engine/lock_table.h"
 #include "perdure/engine/solitude.h"
@@ -64,7 +65,7 @@ class alignas(kLineBytes) Tx {
     put(at, word);
   }
   void read(void* to, const void* from, std::size_t bytes) {
-    if (!alone_ || !writes_.empty()) return read_by_lines(to, from, bytes);
+    if (!alone_ || !writes_.empty() || aside_ != nullptr) return read_by_lines(to, from, bytes);
     copy_in_doubt(to, from, bytes);
     if (!still_alone()) [[unlikely]]
       conflict();
@@ -162,6 +163,12 @@ class alignas(kLineBytes) Tx {
     for (const MaskedWrite& write : heap_writes_) visit(write);
   }
 
+  // ---- words that are not home yet ---------------------------------------------------------------
+  /// From the next begin() on, what is read of the pool is asked of `aside` first.
+  void look_aside(Aside* aside) { aside_ = aside; }
+  /// How many of writes() are the transaction's own; behind them stand the heap's.
+  std::size_t own_writes() const { return own_writes_; }
+
   // ---- initialisation in place --------------------------------------------------------------------
   /// A new object that the transaction stores to where it is: nobody else sees it before the commit, and if that never
   /// comes, it is free space. An abort has nothing to undo.
@@ -222,13 +229,20 @@ class alignas(kLineBytes) Tx {
   /// The word at an aligned offset whose orec this transaction owns.
   Word owned_word(Offset at) {
     const MaskedWrite* mine = set_of(at).find(at);
-    if (mine == nullptr) return load_word(home(at));
+    if (mine == nullptr) return word_at(at);
     const Word value = value_of(at, *mine);
     if (mine->mask == kWholeWord) return value;
-    return (load_word(home(at)) & ~mine->mask) | (value & mine->mask);
+    return (word_at(at) & ~mine->mask) | (value & mine->mask);
   }
-  /// The same for bytes of one line.
-  void copy_owned(char* to, Offset from, std::size_t bytes);
+  /// The word at an aligned offset, as it was committed last.
+  Word word_at(Offset at) const {
+    if (aside_ == nullptr) [[likely]]
+      return load_word(home(at));
+    return aside_->load(at, home(at));
+  }
+  /// What `word_at(at)` returns for each word, for bytes of one line.
+  template <class WordAt>
+  static void copy_words(char* to, Offset from, std::size_t bytes, WordAt word_at);
   Word value_of(Offset at, const MaskedWrite& mine) const {
     if (in_log_ == nullptr || at >= world_->range_bytes) [[likely]]
       return mine.value;
@@ -256,13 +270,13 @@ class alignas(kLineBytes) Tx {
   Word load_at(Offset at) {
     if (!alone_) return load_among_others(at);
     // Most words that are read have not been written.
-    const Word value = set_of(at).may_hold(at) ? owned_word(at) : load_word(home(at));
+    const Word value = set_of(at).may_hold(at) ? owned_word(at) : word_at(at);
     if (!still_alone()) [[unlikely]]
       conflict();
     return value;
   }
   Word load_among_others(Offset at) {
-    return validated(at, [&](bool owned) { return owned ? owned_word(at) : load_word(home(at)); });
+    return validated(at, [&](bool owned) { return owned ? owned_word(at) : word_at(at); });
   }
   void lock(Offset at) {
     __builtin_prefetch(home(at), 1);  // the commit will store there
@@ -318,7 +332,9 @@ class alignas(kLineBytes) Tx {
   std::vector<MaskedWrite> heap_writes_;   // while in_log()
   UncommittedLog* uncommitted_ = nullptr;  // the engine's, for this context
   UncommittedLog* in_log_ = nullptr;       // the same, while the running transaction uses it
-  HomeStores* home_stores_ = nullptr;      // null: nothing is initialised in place
+  Aside* aside_ = nullptr;                 // null: every committed word is home
+  std::size_t own_writes_ = 0;
+  HomeStores* home_stores_ = nullptr;  // null: nothing is initialised in place
   std::size_t in_place_bytes_ = 0;
   std::vector<InPlace> in_place_;
   std::size_t in_place_from_ = 0;  // objects before this one are buffered or logged like all others
@@ -390,10 +406,11 @@ inline void Tx::own(Offset at) {
 inline Word Tx::load_piece(Offset offset, std::size_t bytes) {
   const Offset at = round_down(offset, kWordBytes);
   return validated(at, [&](bool owned) {
-    const Word here = load_exact(world_->base + offset, bytes);
+    const std::size_t shift = 8 * (offset - at);
+    const Word here = aside_ == nullptr ? load_exact(world_->base + offset, bytes)
+                                        : (word_at(at) >> shift) & byte_mask(0, bytes);
     const MaskedWrite* mine = owned ? set_of(at).find(at) : nullptr;
     if (mine == nullptr) return here;
-    const std::size_t shift = 8 * (offset - at);
     const Word mask = (mine->mask >> shift) & byte_mask(0, bytes);
     return (here & ~mask) | ((value_of(at, *mine) >> shift) & mask);
   });

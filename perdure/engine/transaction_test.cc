@@ -38,8 +38,15 @@ struct TransactionTest : ::testing::TestWithParam<EngineKind> {
   explicit TransactionTest(const Geometry& geometry = kWide) : image(Image::formatted(geometry)) {}
   /// The state that a kill at this moment would leave.
   Pool after_kill() {
+    // Nobody writes while the memory is copied.
+    if (GetParam() == EngineKind::kSoftwrap) pool.set_truncation(Truncation::kWhenFull);
     killed = std::make_unique<Image>(image);
     return killed->pool(GetParam()).value();
+  }
+  /// The field as it was committed last; not every engine has it home yet.
+  template <class T>
+  T committed(const T& field) {
+    return pool.read_only([&](Tx& tx) { return tx.load(field); });
   }
   Image image;
   std::unique_ptr<Image> killed;
@@ -48,7 +55,8 @@ struct TransactionTest : ::testing::TestWithParam<EngineKind> {
 
 INSTANTIATE_TEST_SUITE_P(Engines, TransactionTest,
                          ::testing::Values(EngineKind::kMnemosyne, EngineKind::kBlurred,
-                                           EngineKind::kAdaptive, EngineKind::kBase),
+                                           EngineKind::kAdaptive, EngineKind::kSoftwrap,
+                                           EngineKind::kBase),
                          [](const auto& of) { return std::string(engine_name(of.param)); });
 
 /// Two threads that take turns.
@@ -89,6 +97,7 @@ TEST_P(TransactionTest, ReadsItsOwnWritesOfEverySize) {
     tx.store(bytes->byte[5], 0xee);
     EXPECT_EQ(tx.load(*reinterpret_cast<std::uint64_t*>(bytes->byte.data())), 0xaabbeedd55667788u);
   });
+  pool.checkpoint();  // not every engine has it home yet
   EXPECT_EQ(*reinterpret_cast<std::uint64_t*>(bytes->byte.data()), 0xaabbeedd55667788u);
 }
 
@@ -122,6 +131,7 @@ TEST_P(TransactionTest, UnalignedReadsAndWritesOfAnyLengthMatchMemcpy) {
       model = now;
     } catch (const std::runtime_error&) {
     }
+    pool.checkpoint();
     ASSERT_TRUE(std::equal(model.begin(), model.end(), area->byte.begin()));
   }
   Pool recovered = after_kill();
@@ -454,10 +464,10 @@ TEST_P(TransactionTest, NoUpdateIsLostUnderOversubscription) {
     });
   }
   for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(accounts->balance[0],
+  EXPECT_EQ(committed(accounts->balance[0]),
             static_cast<std::uint64_t>(kThreads) * static_cast<std::uint64_t>(rounds));
   Pool recovered = after_kill();
-  EXPECT_EQ(recovered.find_root<Accounts>("accounts")->balance[0], accounts->balance[0]);
+  EXPECT_EQ(recovered.find_root<Accounts>("accounts")->balance[0], committed(accounts->balance[0]));
 }
 
 TEST_P(TransactionTest, WriteSkewIsPrevented) {
@@ -484,7 +494,7 @@ TEST_P(TransactionTest, WriteSkewIsPrevented) {
     std::thread other([&] { withdraw(b); });
     withdraw(a);
     other.join();
-    ASSERT_EQ(a + b, 1u) << "both saw the other's money";
+    ASSERT_EQ(committed(a) + committed(b), 1u) << "both saw the other's money";
   }
 }
 
@@ -504,7 +514,8 @@ TEST_P(TransactionTest, NeighbouringBytesOfOneWordDoNotOverwriteEachOther) {
   }
   for (std::thread& thread : threads) thread.join();
   for (int t = 0; t < 8; ++t)
-    EXPECT_EQ(bytes->byte[static_cast<std::size_t>(t)], static_cast<std::uint8_t>(kRounds / 10))
+    EXPECT_EQ(committed(bytes->byte[static_cast<std::size_t>(t)]),
+              static_cast<std::uint8_t>(kRounds / 10))
         << t;
 }
 
@@ -535,8 +546,8 @@ TEST_P(TransactionTest, SwallowingAConflictDoesNotCommit) {
     other.join();
     EXPECT_EQ(attempts, 2);
   }
-  EXPECT_EQ(accounts->balance[0], 202u);
-  EXPECT_EQ(accounts->balance[32], 2u) << "the failed attempts left nothing";
+  EXPECT_EQ(committed(accounts->balance[0]), 202u);
+  EXPECT_EQ(committed(accounts->balance[32]), 2u) << "the failed attempts left nothing";
 }
 
 // A conflict must never surface as the error that a stale view of the heap suggests.

@@ -308,11 +308,14 @@ class LogArea {
     return domain.fence(Site::kHeadFence);
   }
 
+  /// Whether home words are durable, or to be made so.
+  enum class Homes : std::uint8_t { kFlush, kDurable };
+
   /// Empties the logs as far as `last_stamp` while commits go on: the consumer of the paper's asynchronous truncation.
   /// Requires: every record up to `last_stamp` has been applied; one consumer at a time. The order is that of truncate();
   /// a producer learns of the room only when the head behind which it lies is durable.
   template <Domain D>
-  [[nodiscard]] bool consume(D& domain, std::uint64_t last_stamp) {
+  [[nodiscard]] bool consume(D& domain, std::uint64_t last_stamp, Homes homes = Homes::kFlush) {
     lines_.clear();
     consumed_.clear();
     consumed_in_log_.clear();
@@ -330,9 +333,12 @@ class LogArea {
       consumed_in_log_.emplace_back(i, end);
     }
     if (consumed_.empty() && consumed_in_log_.empty()) return true;
-    flush_lines(domain, Site::kHomeBulk);
-    // Orders: all home words before the stamp that retires their records.
-    if (!domain.fence(Site::kTruncateHome) || !retire(domain, last_stamp)) return false;
+    if (homes == Homes::kFlush) {
+      flush_lines(domain, Site::kHomeBulk);
+      // Orders: all home words before the stamp that retires their records.
+      if (!domain.fence(Site::kTruncateHome)) return false;
+    }
+    if (!retire(domain, last_stamp)) return false;
     for (const auto& [index, end] : consumed_in_log_) empty_in_log(*slots_[index], end);
     if (consumed_.empty()) return true;
     for (const auto& [index, end] : consumed_) slots_[index]->log.persist_head_at(domain, end);

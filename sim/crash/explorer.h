@@ -71,6 +71,7 @@ struct Scenario {
   Truncation truncation = Truncation::kAuto;  // not kBackground: that thread cannot take turns
   EngineKind engine = EngineKind::kMnemosyne;
   std::size_t in_place_bytes = kInPlaceBytes;  // objects of that size are initialised in place
+  alias::AliasLimits aliases{};                // of EngineKind::kSoftwrap
   bool alternate_engines = false;  // each open takes another durable engine than the last
 };
 

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "perdure/engine/redo.h"
+#include "perdure/engine/make_engine.h"
 #include "sim/crash/explorer.h"
 
 namespace perdure::crash {
@@ -31,6 +31,7 @@ class PoolSession final : public Session {
                   [&](EngineParts parts) {
                     parts.choice_rules = kAdaptive;
                     parts.in_place_bytes = scenario.in_place_bytes;
+                    parts.aliases = scenario.aliases;
                     return make_engine(engine_for(scenario, lab), parts, lab.domain());
                   },
                   kLockBits)

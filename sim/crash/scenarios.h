@@ -26,6 +26,8 @@ T& root_of(Pool& pool, std::string_view name) {
 Scenario blurred(Scenario scenario);
 /// The same on the one that changes over between transactions: every fifth is buffered.
 Scenario adaptive(Scenario scenario);
+/// The same on the one that keeps words in tables, which are small and retired by whoever finds one full.
+Scenario softwrap(Scenario scenario);
 /// The same on the yardstick that waits twice.
 Scenario base(Scenario scenario);
 
@@ -36,6 +38,7 @@ std::vector<Subject> thread_scenarios();     // logs of several threads, merged 
 std::vector<Subject> log_scenarios();        // the bare logs, and perdure::Log
 std::vector<Subject> xil_scenarios();        // the bare log of execution in log
 std::vector<Subject> in_log_scenarios();     // an engine that executes in such logs
+std::vector<Subject> softwrap_scenarios();   // tables of words that are not home yet
 std::vector<Subject> space_scenarios();      // regions and static variables of an address space
 std::vector<Subject> container_scenarios();  // hash_map, btree_map, rb_map, vector, string
 std::vector<Subject> frame_scenarios();  // the frame pool's table: swapping, files, reconstruction

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <set>
 
-#include "perdure/engine/redo.h"
+#include "perdure/engine/make_engine.h"
 #include "sim/crash/explorer.h"
 
 namespace perdure::crash {

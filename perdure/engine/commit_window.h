@@ -1,0 +1,60 @@
+// CommitWindow, CommitGate: how a commit and a truncation agree on which records are complete.
+#pragma once
+
+#include <thread>
+
+#include "perdure/engine/lock_table.h"
+#include "perdure/log/log_area.h"
+
+namespace perdure {
+
+/// The time of a commit in which a truncation waits for it: from drawing a stamp to having stored
+/// home. The slot announces itself before it draws: see CommitClock.
+class CommitWindow {
+ public:
+  CommitWindow(CommitClock& clock, LogSlot& slot) : slot_(&slot) {
+    for (;;) {
+      // Sequenced before the draw: a truncation that sees the draw sees the announcement.
+      next_phase();
+      const CommitClock::Draw draw = clock.draw();
+      stamp_ = draw.stamp;
+      if (!draw.gate_closed) return;
+      leave();
+      while (clock.gate_closed()) std::this_thread::yield();
+    }
+  }
+  ~CommitWindow() { leave(); }
+  CommitWindow(const CommitWindow&) = delete;
+  CommitWindow& operator=(const CommitWindow&) = delete;
+  std::uint64_t stamp() const { return stamp_; }
+
+ private:
+  void leave() { next_phase(); }
+  // Release: a truncation that sees the commit gone also sees its log tail and home stores. No locked addition, which
+  // would wait for the home stores' cache misses: the phase is this thread's alone to change.
+  void next_phase() {
+    slot_->phase.store(slot_->phase.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+  }
+
+  LogSlot* slot_;
+  std::uint64_t stamp_ = 0;
+};
+
+/// While it lives no commit is under way.
+class CommitGate {
+ public:
+  CommitGate(CommitClock& clock, LogArea& logs) : clock_(&clock) {
+    clock.close_gate();
+    for (std::size_t i = 0; i < logs.slot_count(); ++i) {
+      while (logs.slot(i).committing()) std::this_thread::yield();
+    }
+  }
+  ~CommitGate() { clock_->open_gate(); }
+  CommitGate(const CommitGate&) = delete;
+  CommitGate& operator=(const CommitGate&) = delete;
+
+ private:
+  CommitClock* clock_;
+};
+
+}  // namespace perdure

@@ -1,0 +1,29 @@
+// Every engine there is.
+#pragma once
+
+#include "perdure/engine/redo.h"
+#include "perdure/engine/softwrap.h"
+#include "perdure/engine/unlogged.h"
+
+namespace perdure {
+
+/// Stamps the engine of `kind` for one domain.
+template <Domain D>
+std::unique_ptr<Engine> make_engine(EngineKind kind, const EngineParts& parts, D domain) {
+  switch (kind) {
+    case EngineKind::kMnemosyne:
+    case EngineKind::kBase:
+      return std::make_unique<Redo<D, RingLayout::kTornbit>>(parts, std::move(domain), kind);
+    case EngineKind::kBlurred:
+    case EngineKind::kAdaptive:
+      return std::make_unique<Redo<D, RingLayout::kInLog>>(parts, std::move(domain), kind);
+    case EngineKind::kSoftwrap: return std::make_unique<Softwrap<D>>(parts, std::move(domain));
+    case EngineKind::kNonatomic:
+      return std::make_unique<Unlogged<D, true>>(parts, std::move(domain));
+    case EngineKind::kVolatile:
+      return std::make_unique<Unlogged<D, false>>(parts, std::move(domain));
+  }
+  return nullptr;
+}
+
+}  // namespace perdure

@@ -1,0 +1,27 @@
+// The record of a transaction, as an engine hands it to a log.
+#pragma once
+
+#include <span>
+
+#include "perdure/base/word_buffer.h"
+#include "perdure/engine/transaction.h"
+#include "perdure/log/record.h"
+
+namespace perdure {
+
+/// The record of `tx`, in memory of this thread; whoever draws its stamp fills in its first word.
+/// Throws: std::bad_alloc.
+inline std::span<Word> encode(Tx& tx) {
+  thread_local WordBuffer buffer;
+  std::size_t most = 1 + record::most_words(tx.writes().size());
+  for (const Tx::InPlace& object : tx.in_place())
+    most += record::in_place_heads(object.bytes / kWordBytes);
+  Word* const begin = buffer.room(most);
+  Word* end = begin + 1;
+  for (const Tx::InPlace& object : tx.in_place()) {
+    if (object.used()) end = record::encode_in_place(object.begin, object.bytes / kWordBytes, end);
+  }
+  return {begin, record::encode_entries(tx.writes(), end)};
+}
+
+}  // namespace perdure
