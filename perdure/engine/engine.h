@@ -23,6 +23,7 @@ enum class EngineKind : std::uint8_t {
   kAdaptive,   // either, for each thread whichever it finds to be the quicker one (BPPM-A)
   kSoftwrap,   // write-aside: home words stand in tables in DRAM, and go home in the background
   kBase,  // yardstick: what the papers improve on. Log, wait, commit word, wait; home words forced at each commit
+  kUndo,  // yardstick: each word's old value logged and waited for before it is overwritten
   kNonatomic,  // yardstick: isolated, durable at the end, but a power cut may leave half of it
   kVolatile,   // yardstick: isolated only
 };
@@ -67,6 +68,7 @@ constexpr std::string_view engine_name(EngineKind kind) {
     case EngineKind::kAdaptive: return "adaptive";
     case EngineKind::kSoftwrap: return "softwrap";
     case EngineKind::kBase: return "base";
+    case EngineKind::kUndo: return "undo";
     case EngineKind::kNonatomic: return "nonatomic";
     case EngineKind::kVolatile: return "volatile";
   }
@@ -84,8 +86,7 @@ constexpr bool retires_by(Truncation truncation) {
 }
 
 /// One opened pool's engine. The only virtual calls of the house outside tools: one per update
-/// transaction. (An interface rather than a hand-written table of pointers; no implementation
-/// inherits state.)
+/// transaction. (An interface rather than a hand-written table of pointers.)
 class Engine : public HomeStores {
  public:
   /// Replays what the logs hold and readies them. First call after construction.

@@ -3,6 +3,7 @@
 
 #include "perdure/engine/redo.h"
 #include "perdure/engine/softwrap.h"
+#include "perdure/engine/undo.h"
 #include "perdure/engine/unlogged.h"
 
 namespace perdure {
@@ -18,6 +19,7 @@ std::unique_ptr<Engine> make_engine(EngineKind kind, const EngineParts& parts, D
     case EngineKind::kAdaptive:
       return std::make_unique<Redo<D, RingLayout::kInLog>>(parts, std::move(domain), kind);
     case EngineKind::kSoftwrap: return std::make_unique<Softwrap<D>>(parts, std::move(domain));
+    case EngineKind::kUndo: return std::make_unique<Undo<D>>(parts, std::move(domain));
     case EngineKind::kNonatomic:
       return std::make_unique<Unlogged<D, true>>(parts, std::move(domain));
     case EngineKind::kVolatile:

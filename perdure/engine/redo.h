@@ -44,7 +44,7 @@
 #include <thread>
 
 #include "perdure/engine/commit_window.h"
-#include "perdure/engine/engine.h"
+#include "perdure/engine/engine_on.h"
 #include "perdure/engine/spill.h"
 #include "perdure/engine/tx_record.h"
 #include "perdure/engine/worker.h"
@@ -52,13 +52,16 @@
 namespace perdure {
 
 template <Domain D, RingLayout kLayout>
-class Redo final : public Engine {
+class Redo final : public EngineOn<D> {
+  using Base = EngineOn<D>;
+  using Base::domain_, Base::fail, Base::parts_, Base::poison, Base::refuse_if_poisoned;
   static constexpr bool kInLog = kLayout == RingLayout::kInLog;
 
  public:
+  using Base::poisoned;
+
   Redo(const EngineParts& parts, D domain, EngineKind kind)
-      : parts_(parts),
-        domain_(std::move(domain)),
+      : Base(parts, std::move(domain)),
         kind_(kind),
         shared_(!kInLog && parts.region->domain() == DomainKind::kSync),
         usable_part_(usable_part(parts)),
@@ -69,14 +72,7 @@ class Redo final : public Engine {
     }
   }
 
-  /// What another engine left is recovered from the logs that it wrote; then, while all are empty, the rings become ours.
-  Result<RecoveryReport> recover() override {
-    auto report = parts_.logs->recover(domain_);
-    if (report && !parts_.logs->lay_out(domain_, kLayout))
-      return Error{Code::kIo, parts_.region->path() +
-                                  ": a sync failed during recovery; nothing was lost, reopen"};
-    return report;
-  }
+  Result<RecoveryReport> recover() override { return Base::recover_into(kLayout); }
 
   void attach(Tx& tx, std::size_t slot_index) override {
     // On files a new object's pages would be a write of their own, beside the log's, that each commit has to wait for.
@@ -162,29 +158,6 @@ class Redo final : public Engine {
   }
   Truncation truncation() const override { return mode(); }
 
-  Result<void> grow(std::uint64_t segments, Word fresh) override {
-    auto grown = parts_.region->grow(domain_, segments, fresh);
-    if (!grown && grown.error().code == Code::kPoisoned)
-      poisoned_.store(true, std::memory_order_release);
-    return grown;
-  }
-
-  bool poisoned() const override { return poisoned_.load(std::memory_order_acquire); }
-
-  void store(Word* home, Word value) override { domain_.store(home, value); }
-  void merge(Word* home, Word value, Word mask) override { domain_.merge(home, value, mask); }
-  void write_through(Word* home, const Word* words, std::size_t count, Site site) override {
-    domain_.write_through(home, words, count, site);
-  }
-  void flush(const void* address, std::size_t bytes, Site site) override {
-    domain_.flush(address, bytes, site);
-  }
-  bool fence(Site site) override {
-    if (domain_.fence(site)) return true;
-    poisoned_.store(true, std::memory_order_release);
-    return false;
-  }
-
  private:
   friend class Spill<Redo>;
   void forget(Offset, std::uint64_t) {}  // what was written there stands nowhere else
@@ -201,7 +174,7 @@ class Redo final : public Engine {
     for (const Tx::InPlace& object : tx.in_place()) {
       any = any || object.used();
       if (object.low < object.high)
-        domain_.flush(parts_.region->at<std::byte>(object.low), object.high - object.low,
+        domain_.flush(parts_.region->template at<std::byte>(object.low), object.high - object.low,
                       Site::kInPlace);
     }
     // Orders: new objects before the record that leads to them. Torn bits vouch for the record only, and it cannot vouch for
@@ -254,7 +227,7 @@ class Redo final : public Engine {
   void flush_last_homes(LogSlot& mine, bool was_empty) {
     if (!shared_ && was_empty) mine.unflushed_lines.clear();  // a truncation saw to them
     for (const Offset line : mine.unflushed_lines)
-      domain_.flush(parts_.region->at<std::byte>(line), kLineBytes, Site::kHome);
+      domain_.flush(parts_.region->template at<std::byte>(line), kLineBytes, Site::kHome);
   }
 
   void store_home(std::size_t slot_index, std::span<const MaskedWrite> writes) {
@@ -282,7 +255,7 @@ class Redo final : public Engine {
   void force_home(std::size_t slot_index) {
     LogSlot& mine = parts_.logs->slot(slot_index);
     for (const Offset line : mine.unflushed_lines)
-      domain_.flush(parts_.region->at<std::byte>(line), kLineBytes, Site::kHome);
+      domain_.flush(parts_.region->template at<std::byte>(line), kLineBytes, Site::kHome);
     mine.unflushed_lines.clear();
     // Orders: the home words before the head that drops their record; in the log, before whatever retires it.
     if (!domain_.fence(Site::kTruncateHome)) fail();
@@ -359,20 +332,8 @@ class Redo final : public Engine {
     LogSlot& slot = log_slot(slot_index);
     const std::lock_guard lock(truncation_);
     refuse_if_poisoned();
-    if (!slot.ready.load(std::memory_order_relaxed)) ready(slot_index);
+    if (!slot.ready.load(std::memory_order_relaxed)) Base::ready(shared_ ? 0 : slot_index);
     if (!has_room(slot.log, words)) empty_full_log();
-  }
-
-  /// Before the first append of a log; not when the thread arrives: one that only reads needs no log.
-  /// Requires: truncation_ held.
-  void ready(std::size_t slot_index) {
-    LogSlot& slot = log_slot(slot_index);
-    const Ring& ring = slot.log.ring();
-    const auto at =
-        static_cast<Offset>(reinterpret_cast<std::byte*>(ring.words) - parts_.region->base());
-    parts_.region->backing().allocate(at, parts_.region->geometry().ring_bytes).value();
-    if (!parts_.logs->prepare(domain_, shared_ ? 0 : slot_index)) fail();
-    slot.ready.store(true, std::memory_order_release);
   }
 
   // ---- truncation (engine/redo_truncation.h) --------------------------------------------------------
@@ -397,7 +358,7 @@ class Redo final : public Engine {
     std::call_once(flusher_started_, [this] {
       flusher_.start(
           [this] {
-            if (!domain_.fence(Site::kLogCommit)) poisoned_.store(true, std::memory_order_release);
+            if (!domain_.fence(Site::kLogCommit)) poison();
             return !poisoned();
           },
           parts_.relaxed_delay, std::chrono::nanoseconds(0));
@@ -415,20 +376,6 @@ class Redo final : public Engine {
                                                         : Truncation::kNextCommit;
   }
 
-  void refuse_if_poisoned() {
-    if (poisoned()) fail();
-  }
-  [[noreturn]] void fail() {
-    poisoned_.store(true, std::memory_order_release);
-    throw Exception(
-        Code::kPoisoned,
-        parts_.region->path() +
-            ": a write or sync to the storage failed, so nothing more is accepted; what "
-            "was acknowledged is safe, fix the device and reopen the pool");
-  }
-
-  EngineParts parts_;
-  [[no_unique_address]] D domain_;
   const EngineKind kind_;
   std::vector<std::unique_ptr<Executing>> executing_;  // in the log: by slot
   const bool shared_;                                  // one log for all threads
@@ -436,7 +383,6 @@ class Redo final : public Engine {
   const std::uint64_t usable_part_;                    // of each log
   std::atomic<Truncation> mode_;
   std::mutex truncation_;
-  std::atomic<bool> poisoned_{false};
   std::mutex mode_mutex_;
   std::once_flag flusher_started_;
   std::uint64_t consumed_ = 0;  // by the consumer alone

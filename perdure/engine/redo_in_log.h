@@ -30,8 +30,7 @@ class Redo<D, kLayout>::Executing final : public UncommittedLog {
     try {
       slot_->xil->abort(engine_->domain_);
     } catch (const std::bad_alloc&) {
-      engine_->poisoned_.store(true,
-                               std::memory_order_release);  // nothing may follow half an abort
+      engine_->poison();  // nothing may follow half an abort
     }
   }
 
@@ -122,7 +121,7 @@ bool Redo<D, kLayout>::make_room_in_log(std::size_t slot_index, std::uint64_t re
   if (slot.ready.load(std::memory_order_relaxed) && has_room() && !too_old()) return true;
   const std::lock_guard lock(truncation_);
   refuse_if_poisoned();
-  if (!slot.ready.load(std::memory_order_relaxed)) ready(slot_index);
+  if (!slot.ready.load(std::memory_order_relaxed)) Base::ready(slot_index);
   const std::uint64_t capacity = slot.xil->capacity_records();
   if (slot.xil->open_records() + records > usable(capacity) / 2) return false;
   if (!has_room() || too_old()) empty_full_log();

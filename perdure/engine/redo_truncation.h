@@ -53,7 +53,7 @@ void Redo<D, kLayout>::start_consumer() {
           consume();
         } catch (const std::exception&) {
           // Out of memory or a storage that failed: the engine is poisoned, and the next commit says so.
-          poisoned_.store(true, std::memory_order_release);
+          poison();
         }
         return !poisoned();
       },

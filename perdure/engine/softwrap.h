@@ -32,7 +32,7 @@
 
 #include "perdure/alias/aliases.h"
 #include "perdure/engine/commit_window.h"
-#include "perdure/engine/engine.h"
+#include "perdure/engine/engine_on.h"
 #include "perdure/engine/spill.h"
 #include "perdure/engine/tx_record.h"
 #include "perdure/engine/worker.h"
@@ -40,22 +40,21 @@
 namespace perdure {
 
 template <Domain D>
-class Softwrap final : public Engine {
+class Softwrap final : public EngineOn<D> {
+  using Base = EngineOn<D>;
+  using Base::domain_, Base::fail, Base::parts_, Base::poison, Base::refuse_if_poisoned;
+
  public:
+  using Base::poisoned;
+
   /// Throws: std::bad_alloc.
   Softwrap(const EngineParts& parts, D domain)
-      : parts_(parts), domain_(std::move(domain)), aliases_(parts.aliases, parts.alias_threshold) {
+      : Base(parts, std::move(domain)), aliases_(parts.aliases, parts.alias_threshold) {
     for (std::size_t i = 0; i < parts_.logs->slot_count(); ++i)
       places_.push_back(std::make_unique<Place>());
   }
 
-  Result<RecoveryReport> recover() override {
-    auto report = parts_.logs->recover(domain_);
-    if (report && !parts_.logs->lay_out(domain_, RingLayout::kTornbit))
-      return Error{Code::kIo, parts_.region->path() +
-                                  ": a sync failed during recovery; nothing was lost, reopen"};
-    return report;
-  }
+  Result<RecoveryReport> recover() override { return Base::recover_into(RingLayout::kTornbit); }
 
   void attach(Tx& tx, std::size_t slot) override {
     Place& place = *places_[slot];
@@ -75,6 +74,7 @@ class Softwrap final : public Engine {
         store_aside(tx);  // 5
         store_heap_words(tx, slot);
       });
+      tx.finish();
     }
     retire_if_full(slot);
   }
@@ -114,27 +114,6 @@ class Softwrap final : public Engine {
   }
   Truncation truncation() const override { return mode_.load(std::memory_order_relaxed); }
 
-  Result<void> grow(std::uint64_t segments, Word fresh) override {
-    auto grown = parts_.region->grow(domain_, segments, fresh);
-    if (!grown && grown.error().code == Code::kPoisoned) poison();
-    return grown;
-  }
-  bool poisoned() const override { return poisoned_.load(std::memory_order_acquire); }
-
-  void store(Word* home, Word value) override { domain_.store(home, value); }
-  void merge(Word* home, Word value, Word mask) override { domain_.merge(home, value, mask); }
-  void write_through(Word* home, const Word* words, std::size_t count, Site site) override {
-    domain_.write_through(home, words, count, site);
-  }
-  void flush(const void* address, std::size_t bytes, Site site) override {
-    domain_.flush(address, bytes, site);
-  }
-  bool fence(Site site) override {
-    if (domain_.fence(site)) return true;
-    poison();
-    return false;
-  }
-
  private:
   friend class Spill<Softwrap>;
 
@@ -154,13 +133,17 @@ class Softwrap final : public Engine {
           engine.claimed_.fetch_add(words, std::memory_order_relaxed) + words;
       const std::uint64_t capacity = engine.parts_.aliases.words;
       granted_ = engine.aliases_.active().words() + claimed <= capacity - capacity / 8;
+      if (!granted_) give_back();
     }
-    ~Claim() { engine_->claimed_.fetch_sub(words_, std::memory_order_relaxed); }
+    ~Claim() {
+      if (granted_) give_back();
+    }
     Claim(const Claim&) = delete;
     Claim& operator=(const Claim&) = delete;
     explicit operator bool() const { return granted_; }
 
    private:
+    void give_back() { engine_->claimed_.fetch_sub(words_, std::memory_order_relaxed); }
     Softwrap* engine_;
     std::uint64_t words_;
     bool granted_;
@@ -193,13 +176,7 @@ class Softwrap final : public Engine {
   void make_room_locked(std::size_t slot, std::size_t payload) {
     refuse_if_poisoned();
     LogSlot& mine = parts_.logs->slot(slot);
-    if (!mine.ready.load(std::memory_order_relaxed)) {
-      const auto at = static_cast<Offset>(reinterpret_cast<std::byte*>(mine.log.ring().words) -
-                                          parts_.region->base());
-      parts_.region->backing().allocate(at, parts_.region->geometry().ring_bytes).value();
-      if (!parts_.logs->prepare(domain_, slot)) fail();
-      mine.ready.store(true, std::memory_order_release);
-    }
+    if (!mine.ready.load(std::memory_order_relaxed)) Base::ready(slot);
     if (!has_room(slot, payload)) force_home();
     PERDURE_CHECK(has_room(slot, payload), "a record that its empty log cannot take");
   }
@@ -232,18 +209,15 @@ class Softwrap final : public Engine {
     }
   }
 
-  /// Steps 2 to 6, and the transaction's end; `store` is the fifth. Requires: room in the log.
+  /// Steps 2 to 6; `store` is the fifth. Requires: room in the log.
   template <class Store>
   void commit_record(Tx& tx, std::size_t slot, std::span<Word> record, Store store) {
-    {
-      const CommitWindow window(*parts_.clock, parts_.logs->slot(slot));  // 2
-      const std::uint64_t stamp = window.stamp();
-      if (stamp != tx.snapshot() + 1 && !tx.validate()) throw Conflict{};  // 3
-      append(slot, stamp, record);                                         // 4
-      store();                                                             // 5
-      tx.make_visible(stamp);                                              // 6
-    }
-    tx.finish();
+    const CommitWindow window(*parts_.clock, parts_.logs->slot(slot));  // 2
+    const std::uint64_t stamp = window.stamp();
+    if (stamp != tx.snapshot() + 1 && !tx.validate()) throw Conflict{};  // 3
+    append(slot, stamp, record);                                         // 4
+    store();                                                             // 5
+    tx.make_visible(stamp);                                              // 6
   }
   /// For a transaction that the tables, or the log, have no room for.
   void commit_home(Tx& tx, std::size_t slot, std::span<Word> record) {
@@ -261,6 +235,7 @@ class Softwrap final : public Engine {
         store_home(tx.writes(), slot);
       });
     }
+    tx.finish();  // not before: it may wait for the heap, and whoever has the heap may wait for retiring_
     if (spill.used())
       truncate();  // the ring names the spilled entries: both go before their space is reused
   }
@@ -309,12 +284,14 @@ class Softwrap final : public Engine {
     if (!wants_change()) return false;
     const CommitGate gate(*parts_.clock, *parts_.logs);
     full_stamp_ = parts_.clock->now();
+    full_is_home_ = false;
     log_half_full_.store(false, std::memory_order_relaxed);
     return states.fill();
   }
 
   /// Steps 3 and 4 for one table. False: the storage failed.
   bool write_home(const alias::AliasTable<>& table) {
+    if (full_is_home_) return true;
     begin_lines();
     table.for_each([this](const MaskedWrite& write) { bring_home(write); });
     if (flush_lines() && parts_.logs->consume(domain_, full_stamp_, LogArea::Homes::kDurable))
@@ -333,6 +310,8 @@ class Softwrap final : public Engine {
     begin_lines();
     aliases_.for_each([this](const MaskedWrite& write) { bring_home(write); });
     if (!flush_lines() || !parts_.logs->consume(domain_, stamp, LogArea::Homes::kDurable)) fail();
+    // Once more, a table that is full by now would go home over newer words of the active one, whose records are gone.
+    full_is_home_ = true;
     log_half_full_.store(false, std::memory_order_relaxed);
   }
 
@@ -351,7 +330,7 @@ class Softwrap final : public Engine {
   }
   bool flush_lines() {
     for (const Offset line : lines_)
-      domain_.flush(parts_.region->at<std::byte>(line), kLineBytes, Site::kHomeBulk);
+      domain_.flush(parts_.region->template at<std::byte>(line), kLineBytes, Site::kHomeBulk);
     // Orders: the words of the table before the stamp that retires their records.
     return domain_.fence(Site::kTruncateHome);
   }
@@ -372,28 +351,13 @@ class Softwrap final : public Engine {
         std::chrono::nanoseconds(0), std::chrono::milliseconds(10));
   }
 
-  void refuse_if_poisoned() {
-    if (poisoned()) fail();
-  }
-  void poison() { poisoned_.store(true, std::memory_order_release); }
-  [[noreturn]] void fail() {
-    poison();
-    throw Exception(
-        Code::kPoisoned,
-        parts_.region->path() +
-            ": a write or sync to the storage failed, so nothing more is accepted; what "
-            "was acknowledged is safe, fix the device and reopen the pool");
-  }
-
-  EngineParts parts_;
-  [[no_unique_address]] D domain_;
   alias::Aliases<> aliases_;
   std::vector<std::unique_ptr<Place>> places_;  // by slot
   std::atomic<std::uint64_t> claimed_{0};       // entries of the active table, by commits under way
   std::atomic<bool> log_half_full_{false};
-  std::atomic<bool> poisoned_{false};
   std::mutex retiring_;  // who brings words home
   std::uint64_t full_stamp_ = 0;
+  bool full_is_home_ = false;  // what was stored in the table that is not active
   OffsetSet lines_;
   std::mutex mode_mutex_;
   std::atomic<Truncation> mode_{Truncation::kBackground};

@@ -56,7 +56,7 @@ struct TransactionTest : ::testing::TestWithParam<EngineKind> {
 INSTANTIATE_TEST_SUITE_P(Engines, TransactionTest,
                          ::testing::Values(EngineKind::kMnemosyne, EngineKind::kBlurred,
                                            EngineKind::kAdaptive, EngineKind::kSoftwrap,
-                                           EngineKind::kBase),
+                                           EngineKind::kBase, EngineKind::kUndo),
                          [](const auto& of) { return std::string(engine_name(of.param)); });
 
 /// Two threads that take turns.

@@ -1,16 +1,19 @@
 // Unlogged: the yardsticks, engines without a log: what isolation and flushes cost by themselves. Not for data.
 #pragma once
 
-#include "perdure/engine/engine.h"
+#include "perdure/engine/engine_on.h"
 
 namespace perdure {
 
 /// The yardsticks: no log. With `kFlush` home words are flushed and fenced once, at the end (a cut
 /// in between leaves half a transaction); without it nothing is made durable at all.
 template <Domain D, bool kFlush>
-class Unlogged final : public Engine {
+class Unlogged final : public EngineOn<D> {
+  using Base = EngineOn<D>;
+  using Base::domain_, Base::parts_;
+
  public:
-  Unlogged(const EngineParts& parts, D domain) : parts_(parts), domain_(std::move(domain)) {}
+  using Base::Base;
   Result<RecoveryReport> recover() override { return parts_.logs->recover(domain_); }
   void commit(Tx& tx, std::size_t, Durability) override {
     const std::uint64_t stamp = parts_.clock->draw().stamp;
@@ -32,23 +35,6 @@ class Unlogged final : public Engine {
     throw Exception(Code::kMisuse, "this engine keeps no logs that could be truncated");
   }
   Truncation truncation() const override { return Truncation::kAuto; }
-  Result<void> grow(std::uint64_t segments, Word fresh) override {
-    return parts_.region->grow(domain_, segments, fresh);
-  }
-  bool poisoned() const override { return false; }
-  void store(Word* home, Word value) override { domain_.store(home, value); }
-  void merge(Word* home, Word value, Word mask) override { domain_.merge(home, value, mask); }
-  void write_through(Word* home, const Word* words, std::size_t count, Site site) override {
-    domain_.write_through(home, words, count, site);
-  }
-  void flush(const void* address, std::size_t bytes, Site site) override {
-    domain_.flush(address, bytes, site);
-  }
-  bool fence(Site site) override { return domain_.fence(site); }
-
- private:
-  EngineParts parts_;
-  [[no_unique_address]] D domain_;
 };
 
 }  // namespace perdure

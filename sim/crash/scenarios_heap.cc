@@ -323,6 +323,7 @@ std::vector<Subject> heap_scenarios() {
       subject_of(softwrap(huge)),
       subject_of(softwrap(churn())),
       subject_of(softwrap(reclaim())),
+      subject_of(undo(churn())),
       subject_of(reclaim()),
       subject_of(growth()),
       subject_of(roots()),

@@ -77,10 +77,10 @@ Scenario long_reader() {
                            pool.read_only([&](Tx& tx) {
                              (void)tx.load(words[0]);
                              on_second_thread([&] {
-                               for (std::uint64_t round = 0; round < 30; ++round) {
+                               for (std::uint64_t round = 0; round < 10; ++round) {
                                  pool.atomically([&](Tx& other) {
-                                   for (std::uint64_t i = 0; i < 4; ++i)
-                                     other.store(more[round * 4 + i], step);
+                                   for (std::uint64_t i = 0; i < 28; ++i)
+                                     other.store(more[(round * 7 + i * 11) % more.size()], step);
                                  });
                                }
                                work();
@@ -91,9 +91,119 @@ Scenario long_reader() {
     pool.root<Words>("words");
     pool.root<Words>("more");
   };
-  s.resume_steps = 3;
+  s.geometry.ring_bytes = 4 << 10;
+  s.resume_steps = 1;
   s.depth = 1;
   return s;
+}
+
+/// Because of an old reader the same words stand in both tables when a log is full of others, and emptied. Then the older table
+/// closes.
+Scenario overtaken() {
+  constexpr std::uint64_t kCount = 8;
+  const auto store = [](Pool& pool, std::size_t from, std::uint64_t value) {
+    Words& words = root_of<Words>(pool, "words");
+    pool.atomically([&](Tx& tx) {
+      for (std::uint64_t i = 0; i < kCount; ++i) tx.store(words[from + i], value);
+    });
+  };
+  Scenario s;
+  s.name = "softwrap-overtaken";
+  s.claim = "a table does not go home over what a newer one has brought there";
+  s.steps = 2;
+  s.resume_steps = 0;
+  s.depth = 1;
+  s.setup = [](Pool& pool) { pool.root<Words>("words"); };
+  s.step = [store](Pool& pool, std::uint64_t step) {
+    const Words& words = root_of<Words>(pool, "words");
+    pool.read_only([&](Tx& tx) {
+      (void)tx.load(words[0]);
+      on_second_thread([&] {
+        store(pool, 0, step - 1);
+        store(pool, 0, step);
+        // Eleven words of log each, which has 512.
+        for (int round = 0; round < 48; ++round) store(pool, 100, step);
+      });
+    });
+    store(pool, 200, step);
+  };
+  s.check = [](Pool& pool, std::uint64_t step) -> std::optional<std::string> {
+    const Words& words = root_of<Words>(pool, "words");
+    return pool.read_only([&](Tx& tx) -> std::optional<std::string> {
+      for (std::uint64_t i = 0; i < kCount; ++i) {
+        if (const std::uint64_t word = tx.load(words[i]); word != step)
+          return "word " + std::to_string(i) + " is " + std::to_string(word);
+      }
+      return std::nullopt;
+    });
+  };
+  s.reach = [](Pool&, const Scenario::Visit&) {};
+  return aside(std::move(s));
+}
+
+/// A table knows a word of an object of whole segments, which is freed; the heap formats one of them, for more objects of half a
+/// block than another segment takes; then the table goes home.
+Scenario becomes_metadata() {
+  struct Holder {
+    std::array<perdure::link<std::uint64_t>, 1 + kMinSegmentBytes / 4096> objects;
+    std::array<std::uint64_t, 8> words;
+  };
+  Scenario s;
+  s.name = "softwrap-metadata";
+  s.claim = "words of a freed object do not go home over what the heap made of its space";
+  s.steps = 8;
+  s.resume_steps = 4;
+  s.geometry.capacity_bytes = 6 * kMinSegmentBytes;
+  s.setup = [](Pool& pool) { pool.root<Holder>("holder"); };
+  s.step = [](Pool& pool, std::uint64_t step) {
+    Holder& holder = root_of<Holder>(pool, "holder");
+    pool.atomically([&](Tx& tx) {
+      const auto fill = [&](std::size_t count, std::size_t bytes) {
+        for (std::size_t i = 0; i < count; ++i) {
+          auto* object = static_cast<std::uint64_t*>(tx.allocate(bytes));
+          tx.store(object[0], step);
+          tx.store(holder.objects[i], tx.link_to(object));
+        }
+      };
+      const auto clear = [&] {
+        for (auto& object : holder.objects) {
+          const auto link = tx.load(object);
+          if (!link) continue;
+          tx.free(tx.at(link));
+          tx.store(object, {});
+        }
+      };
+      switch (step % 4) {
+        case 1: return fill(1, kMinSegmentBytes + 4096);
+        case 2: return clear();
+        case 3: return fill(holder.objects.size(), 4096);
+        default: clear();
+      }
+      // Now a table is full.
+      for (auto& word : holder.words) tx.store(word, step);
+    });
+  };
+  s.check = [](Pool& pool, std::uint64_t step) -> std::optional<std::string> {
+    const Holder& holder = root_of<Holder>(pool, "holder");
+    return pool.read_only([&](Tx& tx) -> std::optional<std::string> {
+      const std::size_t count = step % 4 == 1 ? 1 : step % 4 == 3 ? holder.objects.size() : 0;
+      for (std::size_t i = 0; i < holder.objects.size(); ++i) {
+        const auto object = tx.load(holder.objects[i]);
+        if (static_cast<bool>(object) != (i < count)) return "an object too few or too many";
+        if (object && tx.load(*tx.at(object)) != step) return "an object of another step";
+      }
+      if (tx.load(holder.words[7]) != step / 4 * 4) return "words of another step";
+      return std::nullopt;
+    });
+  };
+  s.reach = [](Pool& pool, const Scenario::Visit& visit) {
+    pool.read_only([&](Tx& tx) {
+      for (const auto& object : root_of<Holder>(pool, "holder").objects) {
+        if (const auto link = tx.load(object)) visit(tx.at(link));
+      }
+    });
+  };
+  return aside(std::move(s));
 }
 
 /// What the tables, and what the log, have no room for.
@@ -125,8 +235,16 @@ Scenario softwrap(Scenario s) {
   return aside(std::move(s));
 }
 
+Scenario undo(Scenario s) {
+  s.name = "undo-" + s.name;
+  s.claim += " (old values logged one by one)";
+  s.engine = EngineKind::kUndo;
+  return s;
+}
+
 std::vector<Subject> softwrap_scenarios() {
-  return {subject_of(tables()), subject_of(long_reader()), subject_of(large())};
+  return {subject_of(tables()), subject_of(long_reader()), subject_of(overtaken()),
+          subject_of(becomes_metadata()), subject_of(large())};
 }
 
 }  // namespace perdure::crash

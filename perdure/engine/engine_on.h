@@ -1,0 +1,77 @@
+// EngineOn: what every engine of one domain has: its parts, the primitives, and what happens when the storage fails.
+#pragma once
+
+#include <atomic>
+#include <utility>
+
+#include "perdure/engine/engine.h"
+
+namespace perdure {
+
+template <Domain D>
+class EngineOn : public Engine {
+ public:
+  EngineOn(const EngineParts& parts, D domain) : parts_(parts), domain_(std::move(domain)) {}
+
+  Result<void> grow(std::uint64_t segments, Word fresh) final {
+    auto grown = parts_.region->grow(domain_, segments, fresh);
+    if (!grown && grown.error().code == Code::kPoisoned) poison();
+    return grown;
+  }
+  bool poisoned() const final { return poisoned_.load(std::memory_order_acquire); }
+
+  void store(Word* home, Word value) final { domain_.store(home, value); }
+  void merge(Word* home, Word value, Word mask) final { domain_.merge(home, value, mask); }
+  void write_through(Word* home, const Word* words, std::size_t count, Site site) final {
+    domain_.write_through(home, words, count, site);
+  }
+  void flush(const void* address, std::size_t bytes, Site site) final {
+    domain_.flush(address, bytes, site);
+  }
+  bool fence(Site site) final {
+    if (domain_.fence(site)) return true;
+    poison();
+    return false;
+  }
+
+ protected:
+  /// Recovers from whatever logs there are; then, while all are empty, the rings become ours.
+  Result<RecoveryReport> recover_into(RingLayout layout) {
+    auto report = parts_.logs->recover(domain_);
+    if (report && !parts_.logs->lay_out(domain_, layout))
+      return Error{Code::kIo, parts_.region->path() +
+                                  ": a sync failed during recovery; nothing was lost, reopen"};
+    return report;
+  }
+  /// Before the first append of a log; not when the thread arrives: one that only reads needs no log.
+  /// Requires: nobody else readies it.   Errors: throws Exception kNoSpace, kIo, kPoisoned.
+  void ready(std::size_t slot_index) {
+    LogSlot& slot = parts_.logs->slot(slot_index);
+    const auto at = static_cast<Offset>(reinterpret_cast<std::byte*>(slot.log.ring().words) -
+                                        parts_.region->base());
+    parts_.region->backing().allocate(at, parts_.region->geometry().ring_bytes).value();
+    if (!parts_.logs->prepare(domain_, slot_index)) fail();
+    slot.ready.store(true, std::memory_order_release);
+  }
+
+  void refuse_if_poisoned() {
+    if (poisoned()) fail();
+  }
+  void poison() { poisoned_.store(true, std::memory_order_release); }
+  [[noreturn]] void fail() {
+    poison();
+    throw Exception(
+        Code::kPoisoned,
+        parts_.region->path() +
+            ": a write or sync to the storage failed, so nothing more is accepted; what "
+            "was acknowledged is safe, fix the device and reopen the pool");
+  }
+
+  EngineParts parts_;
+  [[no_unique_address]] D domain_;
+
+ private:
+  std::atomic<bool> poisoned_{false};
+};
+
+}  // namespace perdure

@@ -1,0 +1,119 @@
+// Undo: the yardstick of SoftWrAP (MSST 2015) §V: before a word is overwritten where it is, its old value is logged and waited
+// for. Durable and atomic, with a wait for each word.
+//
+// An undo log is a redo log of what was there before: recovery, which replays whatever is in a log, takes back what did not come
+// to its end. So it needs nothing of its own.
+//
+//   1. for each word: append its old value, fence    cut here ⇒ what follows is taken back
+//                     store home, flush
+//   2. fence                                         cut here ⇒ all of it is taken back
+//   3. drop the records: move the head, fence        cut before the fence ⇒ taken back, or committed
+//                                                    cut after it ⇒ committed: the durability point
+// A transaction whose old values its log cannot take one by one logs them at once.
+#pragma once
+
+#include <array>
+
+#include "perdure/engine/engine_on.h"
+#include "perdure/engine/spill.h"
+
+namespace perdure {
+
+template <Domain D>
+class Undo final : public EngineOn<D> {
+  using Base = EngineOn<D>;
+  using Base::domain_, Base::fail, Base::parts_, Base::refuse_if_poisoned;
+
+ public:
+  using Base::Base;
+
+  Result<RecoveryReport> recover() override { return Base::recover_into(RingLayout::kTornbit); }
+
+  void commit(Tx& tx, std::size_t slot, Durability /*durability*/) override {
+    refuse_if_poisoned();
+    prepare(slot);
+    const std::uint64_t stamp = parts_.clock->draw().stamp;
+    if (stamp != tx.snapshot() + 1 && !tx.validate()) throw Conflict{};
+    const std::vector<MaskedWrite>& writes = tx.writes();
+    const std::uint64_t room = parts_.logs->slot(slot).log.ring().count / 2;
+    if (writes.size() * TornbitLog::log_words(kMostOfOne) <= room) {
+      overwrite_one_by_one(writes, slot);
+      end(tx);
+      return;
+    }
+    std::vector<MaskedWrite> before = writes;
+    for (MaskedWrite& write : before) write.value = load_word(parts_.region->word(write.offset));
+    std::vector<Word> words(1 + record::most_words(before.size()));
+    std::span<Word> record(words.data(), record::encode_entries(before, words.data() + 1));
+    Spill<Undo> spill(*this);
+    spill.write_if_large(tx, room, record);
+    parts_.logs->slot(slot).log.reserve_memory(TornbitLog::log_words(record.size()));
+    append(slot, record);
+    overwrite(writes, slot);
+    end(tx);
+  }
+
+  void publish(std::span<const MaskedWrite> writes, std::size_t slot) override {
+    refuse_if_poisoned();
+    prepare(slot);
+    overwrite_one_by_one(writes, slot);
+  }
+
+  void sync() override { refuse_if_poisoned(); }
+  void truncate() override { refuse_if_poisoned(); }  // logs are empty between transactions
+  void set_truncation(Truncation truncation) override {
+    if (truncation != Truncation::kAuto && truncation != Truncation::kEachCommit)
+      throw Exception(Code::kMisuse, "the undo engine empties its log at each commit");
+  }
+  Truncation truncation() const override { return Truncation::kEachCommit; }
+
+ private:
+  friend class Spill<Undo>;
+  void forget(Offset, std::uint64_t) {}  // what was written there stands nowhere else
+
+  static constexpr std::size_t kMostOfOne = 1 + record::most_words(1);  // words of one record
+
+  void overwrite_one_by_one(std::span<const MaskedWrite> writes, std::size_t slot) {
+    std::array<Word, kMostOfOne> record;
+    for (const MaskedWrite& write : writes) {
+      const MaskedWrite before{write.offset, load_word(parts_.region->word(write.offset)),
+                               write.mask};
+      Word* const end = record::encode_entries({&before, 1}, record.data() + 1);
+      append(slot, {record.data(), end});
+      store_home(write);
+    }
+    drop(slot);
+  }
+  void overwrite(std::span<const MaskedWrite> writes, std::size_t slot) {
+    for (const MaskedWrite& write : writes) store_home(write);
+    drop(slot);
+  }
+  void store_home(const MaskedWrite& write) {
+    parts_.logs->apply(domain_, write);
+    domain_.flush(parts_.region->word(write.offset), kWordBytes, Site::kHome);
+  }
+
+  void append(std::size_t slot, std::span<Word> record) {
+    TornbitLog& log = parts_.logs->slot(slot).log;
+    record[0] = record::header(parts_.clock->draw().stamp, {record.data() + 1, record.size() - 1});
+    log.append(domain_, record);
+    // Orders: the old value before the word is overwritten.
+    if (!log.make_durable(domain_)) fail();
+  }
+  void drop(std::size_t slot) {
+    // Orders: the new words before the head that drops the old ones.
+    if (!domain_.fence(Site::kTruncateHome) || !parts_.logs->drop(domain_, slot)) fail();
+  }
+  void end(Tx& tx) {
+    tx.make_visible(parts_.clock->draw().stamp);
+    tx.finish();
+  }
+  /// Room for one record at least, and memory for it: from the first append on nothing may fail but the storage.
+  void prepare(std::size_t slot) {
+    LogSlot& mine = parts_.logs->slot(slot);
+    if (!mine.ready.load(std::memory_order_relaxed)) Base::ready(slot);
+    mine.log.reserve_memory(TornbitLog::log_words(kMostOfOne));
+  }
+};
+
+}  // namespace perdure
