@@ -8,6 +8,9 @@
 #include "bench/contention.h"
 #include "bench/floor.h"
 #include "bench/report.h"
+#ifdef PERDURE_WITH_SQLITE
+#include "bench/tpcc/tpcc_command.h"
+#endif
 #include "tools/command.h"
 
 namespace perdure::bench {
@@ -282,6 +285,9 @@ void add_bench_command(CLI::App& app) {
   bench->add_flag("--no-peers", options->without_peers, "measure Perdure and the floor only");
   bench->add_flag("--json", options->as_json, "print JSON");
   comparison::add_peers_command(*bench);
+#ifdef PERDURE_WITH_SQLITE
+  tpcc::add_tpcc_command(*bench);
+#endif
   bench->callback([options, bench] {
     if (bench->get_subcommands().empty()) run(*options);
   });

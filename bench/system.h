@@ -103,6 +103,9 @@ struct RegisterPeer {
   explicit RegisterPeer(Peer peer) { peers().push_back(std::move(peer)); }
 };
 
+/// "tmpfs", "ext4" and the like: what a directory is on.
+std::string file_system_of(const std::string& dir);
+
 /// A name for a scratch file of this process; the file is removed with the object.
 class ScratchFile {
  public:

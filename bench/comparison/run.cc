@@ -1,8 +1,5 @@
 #include "bench/comparison/run.h"
 
-#include <linux/magic.h>
-#include <sys/vfs.h>
-
 #include <algorithm>
 #include <limits>
 #include <type_traits>
@@ -24,19 +21,6 @@ struct SharedCell {
   bool measured;
   Cell cell;
 };
-
-std::string file_system_of(const std::string& dir) {
-  struct statfs found{};
-  if (::statfs(dir.c_str(), &found) != 0) return "unknown";
-  switch (static_cast<unsigned long>(found.f_type)) {
-    case TMPFS_MAGIC: return "tmpfs";
-    case EXT4_SUPER_MAGIC: return "ext4";
-    case XFS_SUPER_MAGIC: return "xfs";
-    case BTRFS_SUPER_MAGIC: return "btrfs";
-    case OVERLAYFS_SUPER_MAGIC: return "overlayfs";
-    default: return fmt::format("type {:#x}", static_cast<unsigned long>(found.f_type));
-  }
-}
 
 /// One store with its threads' parts.
 class Contender {

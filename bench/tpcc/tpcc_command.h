@@ -1,0 +1,11 @@
+// `perdure bench tpcc`: TPC-C on SQLite, on the VFSes and in the modes that are asked for.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+namespace perdure::bench::tpcc {
+
+/// Adds the command to `perdure bench`.
+void add_tpcc_command(CLI::App& bench);
+
+}  // namespace perdure::bench::tpcc
