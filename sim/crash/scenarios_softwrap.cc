@@ -15,6 +15,18 @@ Scenario aside(Scenario s) {
   return s;
 }
 
+/// Nothing, or which word is another.
+std::optional<std::string> difference(Pool& pool, const Words& expected) {
+  const Words& words = root_of<Words>(pool, "words");
+  return pool.read_only([&](Tx& tx) -> std::optional<std::string> {
+    for (std::size_t i = 0; i < words.size(); ++i) {
+      if (const std::uint64_t word = tx.load(words[i]); word != expected[i])
+        return "word " + std::to_string(i) + " is " + std::to_string(word);
+    }
+    return std::nullopt;
+  });
+}
+
 /// Each step writes its number into `count` words, which lie apart and move on with the steps.
 Scenario scattered(
     std::string name, std::string claim, std::uint64_t steps, std::uint64_t count,
@@ -43,14 +55,7 @@ Scenario scattered(
     for (std::uint64_t past = 1; past <= step; ++past) {
       for (std::uint64_t i = 0; i < count; ++i) expected[place(past, i)] = past;
     }
-    const Words& words = root_of<Words>(pool, "words");
-    return pool.read_only([&](Tx& tx) -> std::optional<std::string> {
-      for (std::size_t i = 0; i < words.size(); ++i) {
-        if (const std::uint64_t word = tx.load(words[i]); word != expected[i])
-          return "word " + std::to_string(i) + " is " + std::to_string(word);
-      }
-      return std::nullopt;
-    });
+    return difference(pool, expected);
   };
   s.reach = [](Pool&, const Scenario::Visit&) {};
   return aside(std::move(s));
@@ -97,9 +102,9 @@ Scenario long_reader() {
   return s;
 }
 
-/// Because of an old reader the same words stand in both tables when a log is full of others, and emptied. Then the older table
-/// closes.
-Scenario overtaken() {
+/// Because of an old reader the same words stand in both tables when the older one closes; before that, `rounds` commits of others
+/// fill a log, which is emptied.
+Scenario overtaken(std::string name, std::string claim, int rounds) {
   constexpr std::uint64_t kCount = 8;
   const auto store = [](Pool& pool, std::size_t from, std::uint64_t value) {
     Words& words = root_of<Words>(pool, "words");
@@ -108,21 +113,20 @@ Scenario overtaken() {
     });
   };
   Scenario s;
-  s.name = "softwrap-overtaken";
-  s.claim = "a table does not go home over what a newer one has brought there";
+  s.name = std::move(name);
+  s.claim = std::move(claim);
   s.steps = 2;
   s.resume_steps = 0;
   s.depth = 1;
   s.setup = [](Pool& pool) { pool.root<Words>("words"); };
-  s.step = [store](Pool& pool, std::uint64_t step) {
+  s.step = [=](Pool& pool, std::uint64_t step) {
     const Words& words = root_of<Words>(pool, "words");
     pool.read_only([&](Tx& tx) {
       (void)tx.load(words[0]);
       on_second_thread([&] {
         store(pool, 0, step - 1);
         store(pool, 0, step);
-        // Eleven words of log each, which has 512.
-        for (int round = 0; round < 48; ++round) store(pool, 100, step);
+        for (int round = 0; round < rounds; ++round) store(pool, 100, step);
       });
     });
     store(pool, 200, step);
@@ -206,25 +210,79 @@ Scenario becomes_metadata() {
   return aside(std::move(s));
 }
 
-/// What the tables, and what the log, have no room for.
+/// Every other step is of more words than a table takes, those of the step before among them, which a table still has.
 Scenario large() {
-  Scenario s = scattered("softwrap-large",
-                         "what no table has room for goes home at its commit, over older words", 7,
-                         4, [](Pool& pool, std::uint64_t step, const std::function<void()>& work) {
-                           if (step % 2 != 0) return work();
-                           Words& words = root_of<Words>(pool, "words");
-                           const std::uint64_t count = step % 4 == 0 ? words.size() : 60;
-                           pool.atomically([&](Tx& tx) {
-                             for (std::uint64_t i = 0; i < count; ++i) {
-                               const std::uint64_t word = tx.load(words[i]);
-                               tx.store(words[i], word + 1);
-                               tx.store(words[i], word);
-                             }
-                             work();
-                           });
-                         });
+  const auto place = [](std::uint64_t step, std::uint64_t i) { return (step * 11 + i * 37) % 320; };
+  Scenario s;
+  s.name = "softwrap-large";
+  s.claim = "what no table has room for goes home at its commit, over older words";
+  s.steps = 7;
   s.resume_steps = 4;
-  return s;
+  s.geometry.ring_bytes = 8 << 10;
+  s.setup = [](Pool& pool) { pool.root<Words>("words"); };
+  const auto each = [place](std::uint64_t step, auto set) {
+    for (std::uint64_t i = 0; i < 4; ++i) set(place(step, i));
+    if (step % 2 != 0) return;
+    for (std::uint64_t i = 0; i < 60; ++i) set(i);
+    for (std::uint64_t i = 0; i < 4; ++i) set(place(step - 1, i));
+  };
+  s.step = [each](Pool& pool, std::uint64_t step) {
+    Words& words = root_of<Words>(pool, "words");
+    pool.atomically(
+        [&](Tx& tx) { each(step, [&](std::uint64_t at) { tx.store(words[at], step); }); });
+  };
+  s.check = [each](Pool& pool, std::uint64_t step) {
+    Words expected{};
+    for (std::uint64_t past = 1; past <= step; ++past)
+      each(past, [&](std::uint64_t at) { expected[at] = past; });
+    return difference(pool, expected);
+  };
+  s.reach = [](Pool&, const Scenario::Visit&) {};
+  return aside(std::move(s));
+}
+
+/// A table knows a word of an object that was freed, and whose space then takes a record that no log has room for.
+Scenario spilled_over() {
+  constexpr std::size_t kBytes = sizeof(Words) + 64;  // of the record's class
+  using Holder = perdure::link<std::uint64_t>;
+  Scenario s;
+  s.name = "softwrap-spilled";
+  s.claim = "words of a freed object do not go home over a record that was spilled there";
+  s.steps = 6;
+  s.resume_steps = 3;
+  s.setup = [](Pool& pool) {
+    pool.root<Words>("words");
+    pool.root<Holder>("holder");
+  };
+  s.step = [](Pool& pool, std::uint64_t step) {
+    Words& words = root_of<Words>(pool, "words");
+    Holder& holder = root_of<Holder>(pool, "holder");
+    pool.atomically([&](Tx& tx) {
+      tx.store(words[0], step);
+      switch (step % 3) {
+        case 1: {
+          auto* object = static_cast<std::uint64_t*>(tx.allocate(kBytes));
+          tx.store(object[100], step);
+          return tx.store(holder, tx.link_to(object));
+        }
+        case 2: tx.free(tx.at(tx.load(holder))); return tx.store(holder, {});
+        default:
+          for (std::size_t i = 1; i < words.size(); ++i) tx.store(words[i], step);
+      }
+    });
+  };
+  s.check = [](Pool& pool, std::uint64_t step) {
+    Words expected;
+    expected.fill(step / 3 * 3);
+    expected[0] = step;
+    return difference(pool, expected);
+  };
+  s.reach = [](Pool& pool, const Scenario::Visit& visit) {
+    pool.read_only([&](Tx& tx) {
+      if (const auto link = tx.load(root_of<Holder>(pool, "holder"))) visit(tx.at(link));
+    });
+  };
+  return aside(std::move(s));
 }
 
 }  // namespace
@@ -243,8 +301,14 @@ Scenario undo(Scenario s) {
 }
 
 std::vector<Subject> softwrap_scenarios() {
-  return {subject_of(tables()), subject_of(long_reader()), subject_of(overtaken()),
-          subject_of(becomes_metadata()), subject_of(large())};
+  return {
+      subject_of(tables()), subject_of(long_reader()),
+      subject_of(
+          overtaken("softwrap-two-tables", "with one table only what it holds leaves the logs", 0)),
+      // Eleven words of log each, which has 512.
+      subject_of(overtaken("softwrap-overtaken",
+                           "a table does not go home over what a newer one has brought there", 48)),
+      subject_of(becomes_metadata()), subject_of(large()), subject_of(spilled_over())};
 }
 
 }  // namespace perdure::crash
