@@ -152,7 +152,10 @@ TEST_P(Refusals, AFullPoolLosesNothing) {
   EXPECT_EQ(sql.ask("SELECT count(*) FROM t; PRAGMA integrity_check"), count + ";ok");
   EXPECT_EQ(Sql(uri(as_if_killed(path))).ask("SELECT count(*) FROM t; PRAGMA integrity_check"),
             count + ";ok");
-  sql.must("PRAGMA journal_mode=delete; DELETE FROM t WHERE rowid > 5; VACUUM");
+  // A transaction that overwrites more than a log holds needs room in the pool, too; SQLite may overwrite what it deletes.
+  sql.must("PRAGMA journal_mode=delete");
+  for (int row = rows; row > 5; --row) sql.must("DELETE FROM t WHERE rowid=" + std::to_string(row));
+  sql.must("VACUUM");
   sql.must("INSERT INTO t VALUES(randomblob(100000))");
   EXPECT_EQ(sql.ask("SELECT count(*) FROM t; PRAGMA integrity_check"), "6;ok");
 }
