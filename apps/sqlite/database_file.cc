@@ -11,10 +11,16 @@ namespace {
 
 constexpr std::size_t kSpareBlocks = 256;
 
-/// Writes the words of `wanted` that are not those of `present`.
-template <class Tx>
-void write_changes(Tx& tx, std::uint64_t* home, const std::uint64_t* wanted,
-                   const std::uint64_t* present, std::size_t words) {
+/// Words of a block that differ from the pool.
+struct Change {
+  std::uint64_t* home;
+  const std::uint64_t* wanted;
+  std::size_t words;
+};
+
+/// Appends the changes that make `wanted` of `present`, which is what stands at `home`.
+void add_changes(std::vector<Change>& changes, std::uint64_t* home, const std::uint64_t* wanted,
+                 const std::uint64_t* present, std::size_t words) {
   for (std::size_t at = 0; at < words;) {
     if (wanted[at] == present[at]) {
       ++at;
@@ -22,7 +28,7 @@ void write_changes(Tx& tx, std::uint64_t* home, const std::uint64_t* wanted,
     }
     std::size_t end = at + 1;
     while (end < words && wanted[end] != present[end]) ++end;
-    tx.write(home + at, wanted + at, (end - at) * sizeof(std::uint64_t));
+    changes.push_back({home + at, wanted + at, end - at});
     at = end;
   }
 }
@@ -199,9 +205,25 @@ void DatabaseFile::store(Blocks::const_iterator begin, Blocks::const_iterator en
   std::vector<std::uint64_t*> fresh;
   fresh.reserve(chunks > chunks_.size() ? chunks - chunks_.size() : 0);
   std::vector<std::uint64_t> present(words);
+  std::vector<Change> changes;
+  const auto within_chunk = [&](std::uint64_t from) {
+    return from % shape_.chunk_bytes / sizeof(std::uint64_t);
+  };
 
   pool_->atomically(durability, [&](auto& tx) {
+    changes.clear();
     fresh.clear();
+    // All reads before the first write: as long as a transaction has written nothing, a read is a copy.
+    auto at = begin;
+    for (; at != end && at->first * shape_.block_bytes < defined_; ++at) {
+      const std::uint64_t from = at->first * shape_.block_bytes;
+      std::uint64_t* const home = chunks_[from / shape_.chunk_bytes] + within_chunk(from);
+      tx.read(present.data(), home, shape_.block_bytes);
+      add_changes(changes, home, reinterpret_cast<const std::uint64_t*>(at->second.get()),
+                  present.data(), words);
+    }
+    for (const Change& change : changes)
+      tx.write(change.home, change.wanted, change.words * sizeof(std::uint64_t));
     if (tx.load(stored_->chunk_bytes) == 0) tx.store(stored_->chunk_bytes, shape_.chunk_bytes);
     for (std::uint64_t i = chunks_.size(); i < chunks; ++i) {
       fresh.push_back(static_cast<std::uint64_t*>(tx.allocate(shape_.chunk_bytes)));
@@ -209,19 +231,12 @@ void DatabaseFile::store(Blocks::const_iterator begin, Blocks::const_iterator en
     }
     for (std::uint64_t i = chunks; i < chunks_.size(); ++i)
       tx.free(tx.at(stored_->chunks.pop_back(tx)));
-    for (auto at = begin; at != end; ++at) {
+    for (; at != end; ++at) {
       const std::uint64_t from = at->first * shape_.block_bytes;
       const std::uint64_t chunk = from / shape_.chunk_bytes;
       std::uint64_t* const home =
-          (chunk < chunks_.size() ? chunks_[chunk] : fresh[chunk - chunks_.size()]) +
-          from % shape_.chunk_bytes / sizeof(std::uint64_t);
-      const auto* const wanted = reinterpret_cast<const std::uint64_t*>(at->second.get());
-      if (from < defined_) {
-        tx.read(present.data(), home, shape_.block_bytes);
-        write_changes(tx, home, wanted, present.data(), words);
-      } else {
-        tx.write(home, wanted, shape_.block_bytes);
-      }
+          chunk < chunks_.size() ? chunks_[chunk] : fresh[chunk - chunks_.size()];
+      tx.write(home + within_chunk(from), at->second.get(), shape_.block_bytes);
     }
     if (defined != defined_) tx.store(stored_->defined, defined);
     if (last && bytes_ != committed_) tx.store(stored_->bytes, bytes_);
