@@ -5,6 +5,8 @@
 
 #include "apps/sqlite/errors.h"
 #include "apps/sqlite/header_page.h"
+#include "apps/sqlite/plain_journal.h"
+#include "apps/sqlite/vfs.h"
 
 namespace perdure::sqlite {
 
@@ -22,6 +24,7 @@ int Connection::write(const void* from, std::size_t bytes, std::uint64_t at) {
   complete_ = false;
   const auto changed = at == 0 ? without_wal(from, bytes) : std::nullopt;
   database_.file.write(changed ? changed->data() : from, bytes, at);
+  if (database_.plain != nullptr) commit_write(database_.file);
   return SQLITE_OK;
 }
 
@@ -29,6 +32,7 @@ int Connection::truncate(std::uint64_t bytes) {
   if (read_only_) return SQLITE_READONLY;
   complete_ = false;
   database_.file.truncate(bytes);
+  if (database_.plain != nullptr) commit_write(database_.file);
   return SQLITE_OK;
 }
 
@@ -78,6 +82,10 @@ int Connection::control(int operation, void* argument) {
     case SQLITE_FCNTL_POWERSAFE_OVERWRITE:
       // On, and it cannot be switched off: see vfs.cc, device_characteristics().
       *static_cast<int*>(argument) = 1;
+      return SQLITE_OK;
+    case SQLITE_FCNTL_VFSNAME:
+      *static_cast<char**>(argument) =
+          sqlite3_mprintf("%s", database_.plain != nullptr ? kPlainVfsName : kVfsName);
       return SQLITE_OK;
     case SQLITE_FCNTL_PRAGMA: return pragma(static_cast<char**>(argument));
     default: return SQLITE_NOTFOUND;

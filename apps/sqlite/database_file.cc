@@ -35,8 +35,8 @@ void add_changes(std::vector<Change>& changes, std::uint64_t* home, const std::u
 
 }  // namespace
 
-DatabaseFile::DatabaseFile(Pool& pool, const Shape& shape)
-    : pool_(&pool), shape_(shape), stored_(pool.root<StoredFile>(kRoot)) {
+DatabaseFile::DatabaseFile(Pool& pool, StoredFile* stored, const Shape& shape)
+    : pool_(&pool), shape_(shape), stored_(stored) {
   pool.read_only([&](auto& tx) {
     chunks_.clear();
     committed_ = tx.load(stored_->bytes);
@@ -198,10 +198,9 @@ void DatabaseFile::store(Blocks::const_iterator begin, Blocks::const_iterator en
   const std::uint64_t reach = begin == end ? 0 : (std::prev(end)->first + 1) * shape_.block_bytes;
   const std::uint64_t room =
       last ? blocks_in(bytes_) * shape_.block_bytes : std::max(reach, defined_);
+  const std::uint64_t least = last && shape_.gives_chunks_back ? 0 : chunks_.size();
   const std::uint64_t chunks =
-      last ? (room + shape_.chunk_bytes - 1) / shape_.chunk_bytes
-           : std::max<std::uint64_t>((reach + shape_.chunk_bytes - 1) / shape_.chunk_bytes,
-                                     chunks_.size());
+      std::max((room + shape_.chunk_bytes - 1) / shape_.chunk_bytes, least);
   // What lies in chunks that are freed is not defined when they come back.
   const std::uint64_t defined = std::min(std::max(defined_, room), chunks * shape_.chunk_bytes);
   std::vector<std::uint64_t*> fresh;

@@ -25,12 +25,13 @@ class DatabaseFile {
     std::uint64_t chunk_bytes = kChunkBytes;  // of a new file; a power of two, at least block_bytes
     std::uint64_t block_bytes = kBlockBytes;  // a power of two
     std::uint64_t fresh_bytes = std::uint64_t{1} << 20;
+    bool gives_chunks_back = true;  // when it gets shorter
   };
 
-  /// Finds the file in `pool`, which must outlive this, or makes an empty one.
-  /// Errors: throws Exception as Pool::root(); kCorrupt when the stored file breaks its invariants.
-  explicit DatabaseFile(Pool& pool) : DatabaseFile(pool, Shape{}) {}
-  DatabaseFile(Pool& pool, const Shape& shape);
+  /// `stored` is an object of `pool`, which must outlive this; zeroed, it is an empty file.
+  /// Errors: throws Exception kCorrupt when it breaks its invariants.
+  DatabaseFile(Pool& pool, StoredFile* stored, const Shape& shape);
+  DatabaseFile(Pool& pool, StoredFile* stored) : DatabaseFile(pool, stored, Shape{}) {}
 
   /// The size, with what is pending.   Threads: any, as all functions.
   std::uint64_t bytes() const;

@@ -22,6 +22,8 @@ using testing::place_name;
 constexpr DatabaseFile::Shape kSmall = {
     .chunk_bytes = 4096, .block_bytes = 512, .fresh_bytes = 2048};
 
+StoredFile* root_of(Pool& pool) { return pool.root<StoredFile>(kRoot); }
+
 std::string content_of(const DatabaseFile& file) {
   std::string content(file.bytes() + 100, '?');
   content.resize(file.read(content.data(), content.size(), 0));
@@ -44,7 +46,7 @@ TEST_P(DatabaseFileTest, HoldsWhatAnOrdinaryFileWould) {
   std::string committed;  // after the last commit
   for (int opening = 0; opening < 6; ++opening) {
     Pool pool = open();
-    DatabaseFile file(pool, kSmall);
+    DatabaseFile file(pool, root_of(pool), kSmall);
     now = committed;
     ASSERT_EQ(content_of(file), committed) << "what was pending is gone";
     for (int step = 0; step < 400; ++step) {
@@ -90,7 +92,7 @@ TEST_P(DatabaseFileTest, ACommitWritesWhatDiffersOnly) {
   PoolOptions options;
   options.count = true;
   Pool pool = Pool::open_or_create(dir / "pool", options).value();
-  DatabaseFile file(pool);
+  DatabaseFile file(pool, root_of(pool));
   put(file, std::string(100 * 4096, 'x'), 0);
   file.commit(Durability::kStrict);
   const auto before = pool.counts();
@@ -109,7 +111,7 @@ TEST_P(DatabaseFileTest, WithoutSpaceNothingChangesAndAllStaysPending) {
   options.capacity_bytes = 32 << 20;
   options.log_slots = 4;
   Pool pool = Pool::open_or_create(dir / "pool", options).value();
-  DatabaseFile file(pool);
+  DatabaseFile file(pool, root_of(pool));
   put(file, std::string(4096, 'x'), 0);
   file.commit(Durability::kStrict);
   put(file, std::string(4096, 'y'), 0);
@@ -117,10 +119,11 @@ TEST_P(DatabaseFileTest, WithoutSpaceNothingChangesAndAllStaysPending) {
   for (int again = 0; again < 2; ++again)
     EXPECT_EQ(code_thrown_by([&] { file.commit(Durability::kStrict); }), "no-space");
   EXPECT_EQ(file.bytes(), 64u << 20);
-  EXPECT_EQ(DatabaseFile(pool).bytes(), 4096u);
+  EXPECT_EQ(DatabaseFile(pool, root_of(pool)).bytes(), 4096u);
   file.truncate(8192);
   file.commit(Durability::kStrict);
-  EXPECT_EQ(content_of(DatabaseFile(pool)), std::string(4096, 'y') + std::string(4096, '\0'));
+  EXPECT_EQ(content_of(DatabaseFile(pool, root_of(pool))),
+            std::string(4096, 'y') + std::string(4096, '\0'));
   pool.read_only([&](auto& tx) {
     EXPECT_EQ(pool.find_root<StoredFile>(kRoot)->chunks.size(tx), 1u)
         << "what was too much is free";
@@ -151,7 +154,7 @@ crash::Scenario growth(std::string name) {
   s.steps = 6;
   s.geometry.capacity_bytes = 1 << 20;
   s.step = [](Pool& pool, std::uint64_t step) {
-    DatabaseFile file(pool, kSmall);
+    DatabaseFile file(pool, root_of(pool), kSmall);
     const std::string content = content_after(step);
     for (std::uint64_t at = 0; at < content.size(); at += 512)
       put(file, content.substr(at, 512), at);
@@ -217,7 +220,7 @@ TEST(DatabaseFileUnderPowerCuts, ChangesByWholeCommits) {
 TEST(DatabaseFileUnderPowerCuts, AGapBetweenContentAndSizeIsNoticed) {
   crash::Scenario scenario = growth("sqlite-gap");
   scenario.step = [](Pool& pool, std::uint64_t step) {
-    DatabaseFile file(pool, kSmall);
+    DatabaseFile file(pool, root_of(pool), kSmall);
     const std::string content = content_after(step);
     file.truncate(content.size());
     file.commit(Durability::kStrict);

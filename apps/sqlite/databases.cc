@@ -68,13 +68,16 @@ std::unique_ptr<Database> open_pool(const Request& request) {
     log(SQLITE_NOTICE,
         request.path + ": replayed " + std::to_string(recovery.records_replayed) + " log records");
   try {
-    return std::make_unique<Database>(request.path, std::move(pool).value(), request.options);
+    return std::make_unique<Database>(request, std::move(pool).value());
   } catch (const Exception& exception) {
     throw refusal(request, exception.error());
   }
 }
 
 void refuse_other_options(const Database& open, const Request& request) {
+  if (request.plain != (open.plain != nullptr))
+    throw Refusal{SQLITE_CANTOPEN, request.path + ": open in this process by the VFS perdure" +
+                                       (request.plain ? "" : "-plain")};
   if (request.names_engine && request.options.engine != open.options.engine)
     throw Refusal{SQLITE_CANTOPEN, request.path + ": open in this process with engine=" +
                                        std::string(engine_name(open.options.engine)) +
@@ -85,7 +88,28 @@ void refuse_other_options(const Database& open, const Request& request) {
                                        "; all connections share it"};
 }
 
+PlainStore* plain_store(Pool& pool, const Request& request) {
+  const bool other = request.plain ? pool.find_root<StoredFile>(kRoot) != nullptr
+                                   : pool.find_root<PlainStore>(kPlainRoot) != nullptr;
+  if (other)
+    throw Exception(Code::kTypeMismatch, request.path + ": a database of the VFS perdure" +
+                                             (request.plain ? "" : "-plain") +
+                                             "; open it with that one");
+  return request.plain ? pool.root<PlainStore>(kPlainRoot) : nullptr;
+}
+
 }  // namespace
+
+Database::Database(const Request& request, Pool opened)
+    : path(request.path),
+      options(request.options),
+      pool(std::move(opened)),
+      plain(plain_store(pool, request)),
+      file(pool, plain != nullptr ? &plain->database : pool.root<StoredFile>(kRoot)) {
+  DatabaseFile::Shape keeps;
+  keeps.gives_chunks_back = false;  // a journal is made anew with each transaction
+  if (plain != nullptr) journal.emplace(pool, &plain->journal, keeps);
+}
 
 std::unique_ptr<DatabaseHold> open_database(const Request& request) {
   Registry& all = registry();

@@ -6,9 +6,11 @@
 
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "apps/sqlite/database_file.h"
+#include "apps/sqlite/errors.h"
 #include "apps/sqlite/locks.h"
 
 namespace perdure::sqlite {
@@ -16,6 +18,7 @@ namespace perdure::sqlite {
 /// How a connection wants its database opened: the URI's parameters.
 struct Request {
   std::string path;
+  bool plain = false;  // by the VFS perdure-plain
   bool create = false;
   PoolOptions options;
   bool names_engine = false;  // else it takes an open pool's
@@ -24,12 +27,14 @@ struct Request {
 
 /// A database that is open in this process.
 struct Database {
-  Database(std::string at, Pool opened, const PoolOptions& with)
-      : path(std::move(at)), options(with), pool(std::move(opened)), file(pool) {}
+  /// Errors: throws Exception kTypeMismatch when it belongs to the other VFS.
+  Database(const Request& request, Pool opened);
   const std::string path;
   const PoolOptions options;
   Pool pool;
+  PlainStore* const plain;  // null: of the VFS perdure
   DatabaseFile file;
+  std::optional<DatabaseFile> journal;  // of the VFS perdure-plain
   Locks locks;
   const pid_t process = ::getpid();
   std::size_t connections = 0;  // Databases counts
@@ -51,12 +56,6 @@ class DatabaseHold {
 /// Opens the database, or joins the connections that have it open.
 /// Errors: throws Refusal.   Threads: any.
 std::unique_ptr<DatabaseHold> open_database(const Request& request);
-
-/// Why a database cannot be opened, with SQLite's code for it.
-struct Refusal {
-  int code;
-  std::string message;
-};
 
 /// Whether the file is a pool, by its first bytes.
 bool is_pool_file(const std::string& path);

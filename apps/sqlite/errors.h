@@ -15,12 +15,22 @@ inline void log(int code, const std::string& message) {
   sqlite3_log(code, "perdure: %s", message.c_str());
 }
 
-/// Calls `body`, which returns an SQLite result code. An exception is logged and becomes SQLITE_FULL if space is short,
+/// Why a database cannot be opened, with SQLite's code for it. Thrown.
+struct Refusal {
+  int code;
+  std::string message;
+};
+
+/// Calls `body`, which returns an SQLite result code. A Refusal is logged and becomes
+/// its code; an exception is logged and becomes SQLITE_FULL if space is short,
 /// SQLITE_NOMEM if memory is, else `failure`.
 template <class Body>
 int guarded(int failure, Body&& body) noexcept {
   try {
     return body();
+  } catch (const Refusal& refusal) {
+    log(refusal.code, refusal.message);
+    return refusal.code;
   } catch (const Exception& exception) {
     const int code = exception.code() == Code::kNoSpace ? SQLITE_FULL : failure;
     log(code, exception.what());

@@ -1,4 +1,5 @@
-// What a pool that holds an SQLite database looks like: one object at the root "sqlite.database".
+// What a pool that holds an SQLite database looks like: one StoredFile at the root "sqlite.database". One of the VFS
+// `perdure-plain` has a PlainStore at the root "sqlite.plain" instead.
 //
 //   offset  field
 //        0  bytes        the file's size, as SQLite sees it
@@ -28,6 +29,14 @@ struct StoredFile {
 static_assert(offsetof(StoredFile, bytes) == 0 && offsetof(StoredFile, defined) == 8 &&
               offsetof(StoredFile, chunk_bytes) == 16 && offsetof(StoredFile, chunks) == 24);
 
+/// A database with its rollback journal.
+struct PlainStore {
+  StoredFile database;
+  StoredFile journal;
+  std::uint64_t journal_exists;
+};
+
+inline constexpr const char* kPlainRoot = "sqlite.plain";
 inline constexpr const char* kRoot = "sqlite.database";
 
 /// SQLite's largest page is as large, so that none straddles two. The heap's segments of 1 MiB hold 15 chunks of it, and

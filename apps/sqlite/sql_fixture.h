@@ -95,6 +95,10 @@ inline std::string uri(const std::string& path, const std::string& parameters = 
   return "file:" + path + "?vfs=perdure" + (parameters.empty() ? "" : "&" + parameters);
 }
 
+inline std::string plain_uri(const std::string& path, const std::string& parameters = "") {
+  return "file:" + path + "?vfs=perdure-plain" + (parameters.empty() ? "" : "&" + parameters);
+}
+
 /// What a killed process would leave of a database that is open: a copy of its file, under another name. (On files the pool's
 /// mapping is private, on memory what is stored is in the file.)
 inline std::string as_if_killed(const std::string& path) {

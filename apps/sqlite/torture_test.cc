@@ -28,6 +28,7 @@ struct Way {
   const char* place;
   const char* parameters;
   const char* pragmas;
+  bool plain = false;
 };
 
 /// Commits transaction after transaction from `next` on, and writes 8 bytes for each.
@@ -61,8 +62,10 @@ INSTANTIATE_TEST_SUITE_P(
                       Way{"MemoryAdr", kOnMemory, "domain=adr", "PRAGMA journal_mode=persist"},
                       Way{"Disk", kOnDisk, "", "PRAGMA cache_size=5; PRAGMA journal_mode=truncate"},
                       Way{"DiskBlurred", kOnDisk, "engine=blurred", "PRAGMA journal_mode=memory"},
-                      Way{"MemoryUnsynced", kOnMemory, "",
-                          "PRAGMA synchronous=OFF"}),
+                      Way{"MemoryUnsynced", kOnMemory, "", "PRAGMA synchronous=OFF"},
+                      Way{"PlainMemory", kOnMemory, "", "PRAGMA cache_size=5", true},
+                      Way{"PlainDisk", kOnDisk, "", "PRAGMA cache_size=5", true},
+                      Way{"PlainDiskPersist", kOnDisk, "", "PRAGMA journal_mode=persist", true}),
     [](const auto& way) { return way.param.name; });
 
 TEST_P(Torture, NoKillLosesACommitOrLeavesHalfOfOne) {
@@ -70,7 +73,8 @@ TEST_P(Torture, NoKillLosesACommitOrLeavesHalfOfOne) {
   const char* const asked = std::getenv("PERDURE_SQLITE_KILLS");
   const int kills = asked != nullptr ? std::atoi(asked) : 4;
   const TempDir dir{way.place};
-  const std::string name = uri(dir / "x.db", way.parameters);
+  const std::string name =
+      way.plain ? plain_uri(dir / "x.db", way.parameters) : uri(dir / "x.db", way.parameters);
   {
     Sql sql(name);
     sql.must(kSchema);

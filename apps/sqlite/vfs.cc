@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cctype>
 #include <cstring>
 #include <mutex>
@@ -10,6 +11,7 @@
 
 #include "apps/sqlite/connection.h"
 #include "apps/sqlite/errors.h"
+#include "apps/sqlite/plain_journal.h"
 #include "apps/sqlite/request.h"
 #include "apps/sqlite/volatile_files.h"
 
@@ -82,10 +84,6 @@ int check_reserved_lock(sqlite3_file* handle, int* reserved) {
 }
 
 int control_file(sqlite3_file* handle, int operation, void* argument) {
-  if (operation == SQLITE_FCNTL_VFSNAME) {
-    *static_cast<char**>(argument) = sqlite3_mprintf("%s", kVfsName);
-    return SQLITE_OK;
-  }
   return guarded(SQLITE_IOERR, [&] { return file_of(handle).control(operation, argument); });
 }
 
@@ -134,31 +132,45 @@ constexpr sqlite3_io_methods kMethods = {
 
 // ---- the file system ---------------------------------------------------------------------------
 
-/// The operating system's VFS, which knows paths, time and chance.
-sqlite3_vfs* system_vfs(sqlite3_vfs* vfs) { return static_cast<sqlite3_vfs*>(vfs->pAppData); }
+/// What tells the two VFSs apart, behind their pAppData.
+struct Flavour {
+  bool plain;
+  sqlite3_vfs* system = nullptr;
+};
 
-/// Whether a name is one of SQLite's for what lies beside a database: NAME-journal, NAME-wal, or the super-journal
-/// NAME-mjXXXXXX9XX. Whatever a file system holds under such a name is another VFS's, and nothing to a pool.
-bool is_companion(std::string_view name) {
-  if (name.ends_with("-journal") || name.ends_with("-wal")) return true;
+const Flavour& flavour_of(sqlite3_vfs* vfs) { return *static_cast<Flavour*>(vfs->pAppData); }
+/// The operating system's VFS, which knows paths, time and chance.
+sqlite3_vfs* system_vfs(sqlite3_vfs* vfs) { return flavour_of(vfs).system; }
+
+/// SQLite's names for what lies beside a database. Whatever a file system holds under such a name is another VFS's, and
+/// nothing to a pool; but the super-journals of perdure-plain are such files.
+enum class Companion { kNone, kJournal, kWal, kSuperJournal };
+
+Companion companion(std::string_view name) {
+  if (name.ends_with("-journal")) return Companion::kJournal;
+  if (name.ends_with("-wal")) return Companion::kWal;
   constexpr std::size_t kDigits = 9;
-  if (name.size() < kDigits + 3 || name.substr(name.size() - kDigits - 3, 3) != "-mj") return false;
+  if (name.size() < kDigits + 3 || name.substr(name.size() - kDigits - 3, 3) != "-mj")
+    return Companion::kNone;
   for (const char c : name.substr(name.size() - kDigits)) {
-    if (std::isxdigit(static_cast<unsigned char>(c)) == 0) return false;
+    if (std::isxdigit(static_cast<unsigned char>(c)) == 0) return Companion::kNone;
   }
-  return true;
+  return Companion::kSuperJournal;
 }
 
-std::unique_ptr<OpenFile> open_beside(const char* name, int flags) {
+std::unique_ptr<OpenFile> open_beside(bool plain, const char* name, int flags) {
+  const bool create = (flags & SQLITE_OPEN_CREATE) != 0;
   if (name == nullptr) return open_volatile(std::make_shared<VolatileFile>());
-  auto file = VolatileFiles::instance().open(name, (flags & SQLITE_OPEN_CREATE) != 0,
-                                             (flags & SQLITE_OPEN_EXCLUSIVE) != 0);
+  if (plain && (flags & SQLITE_OPEN_MAIN_JOURNAL) != 0) return open_plain_journal(name, create);
+  auto file = VolatileFiles::instance().open(name, create, (flags & SQLITE_OPEN_EXCLUSIVE) != 0);
   if (file == nullptr) return nullptr;
   return open_volatile(std::move(file), (flags & SQLITE_OPEN_DELETEONCLOSE) != 0 ? name : "");
 }
 
-int open_file(sqlite3_vfs* /*vfs*/, const char* name, sqlite3_file* handle, int flags,
-              int* flags_out) {
+int open_file(sqlite3_vfs* vfs, const char* name, sqlite3_file* handle, int flags, int* flags_out) {
+  const bool plain = flavour_of(vfs).plain;
+  if (plain && (flags & SQLITE_OPEN_SUPER_JOURNAL) != 0)
+    return system_vfs(vfs)->xOpen(system_vfs(vfs), name, handle, flags, flags_out);
   auto* const opened = new (handle) Handle{};  // without methods: xClose is not called
   const int code = guarded(SQLITE_CANTOPEN, [&] {
     if ((flags & SQLITE_OPEN_WAL) != 0) {
@@ -166,17 +178,13 @@ int open_file(sqlite3_vfs* /*vfs*/, const char* name, sqlite3_file* handle, int 
       return SQLITE_CANTOPEN;
     }
     if ((flags & SQLITE_OPEN_MAIN_DB) == 0) {
-      opened->file = open_beside(name, flags).release();
+      opened->file = open_beside(plain, name, flags).release();
       return opened->file != nullptr ? SQLITE_OK : SQLITE_CANTOPEN;
     }
-    try {
-      auto database = open_database(request_of(name, flags));
-      opened->file = new Connection(std::move(database), (flags & SQLITE_OPEN_READONLY) != 0);
-      return SQLITE_OK;
-    } catch (const Refusal& refusal) {
-      log(refusal.code, refusal.message);
-      return refusal.code;
-    }
+    Request request = request_of(name, flags);
+    request.plain = plain;
+    opened->file = new Connection(open_database(request), (flags & SQLITE_OPEN_READONLY) != 0);
+    return SQLITE_OK;
   });
   if (code != SQLITE_OK) return code;
   opened->base.pMethods = &kMethods;
@@ -184,10 +192,15 @@ int open_file(sqlite3_vfs* /*vfs*/, const char* name, sqlite3_file* handle, int 
   return SQLITE_OK;
 }
 
-int delete_file(sqlite3_vfs* /*vfs*/, const char* name, int /*sync_directory*/) {
+int delete_file(sqlite3_vfs* vfs, const char* name, int sync_directory) {
   return guarded(SQLITE_IOERR_DELETE, [&] {
     if (VolatileFiles::instance().remove(name)) return SQLITE_OK;
-    if (is_companion(name) || ::access(name, F_OK) != 0) return SQLITE_IOERR_DELETE_NOENT;
+    const Companion beside = companion(name);
+    if (flavour_of(vfs).plain && beside == Companion::kSuperJournal)
+      return system_vfs(vfs)->xDelete(system_vfs(vfs), name, sync_directory);
+    if (flavour_of(vfs).plain && beside == Companion::kJournal && remove_plain_journal(name))
+      return SQLITE_OK;
+    if (beside != Companion::kNone || ::access(name, F_OK) != 0) return SQLITE_IOERR_DELETE_NOENT;
     if (!is_pool_file(name)) {
       log(SQLITE_IOERR_DELETE, std::string(name) + ": not a Perdure pool, and not removed");
       return SQLITE_IOERR_DELETE;
@@ -198,9 +211,13 @@ int delete_file(sqlite3_vfs* /*vfs*/, const char* name, int /*sync_directory*/) 
 
 int access_file(sqlite3_vfs* vfs, const char* name, int flags, int* result) {
   return guarded(SQLITE_IOERR_ACCESS, [&] {
-    const bool here = VolatileFiles::instance().exists(name);
-    if (!here && !is_companion(name))
+    const bool plain = flavour_of(vfs).plain;
+    const Companion beside = companion(name);
+    if (beside == Companion::kNone || (plain && beside == Companion::kSuperJournal))
       return system_vfs(vfs)->xAccess(system_vfs(vfs), name, flags, result);
+    const bool here = plain && beside == Companion::kJournal
+                          ? plain_journal_exists(name)
+                          : VolatileFiles::instance().exists(name);
     *result = here ? 1 : 0;
     return SQLITE_OK;
   });
@@ -241,38 +258,45 @@ int last_error(sqlite3_vfs* vfs, int bytes, char* to) {
 
 int register_vfs(bool make_default) {
   static std::mutex mutex;
-  static sqlite3_vfs vfs = {
-      .iVersion = 1,
-      .szOsFile = sizeof(Handle),
-      .mxPathname = 0,
-      .pNext = nullptr,
-      .zName = kVfsName,
-      .pAppData = nullptr,
-      .xOpen = open_file,
-      .xDelete = delete_file,
-      .xAccess = access_file,
-      .xFullPathname = full_path_name,
-      .xDlOpen = open_library,
-      .xDlError = library_error,
-      .xDlSym = library_symbol,
-      .xDlClose = close_library,
-      .xRandomness = randomness,
-      .xSleep = sleep_microseconds,
-      .xCurrentTime = current_time,
-      .xGetLastError = last_error,
-      .xCurrentTimeInt64 = nullptr,
-      .xSetSystemCall = nullptr,
-      .xGetSystemCall = nullptr,
-      .xNextSystemCall = nullptr,
-  };
+  static Flavour flavours[] = {{.plain = true}, {.plain = false}};
+  static sqlite3_vfs both[2];
   const std::lock_guard lock(mutex);
-  if (vfs.pAppData == nullptr) {
-    sqlite3_vfs* const system = sqlite3_vfs_find(nullptr);
-    if (system == nullptr) return SQLITE_ERROR;
-    vfs.pAppData = system;
-    vfs.mxPathname = system->mxPathname;
+  int code = SQLITE_OK;
+  sqlite3_vfs* const system = sqlite3_vfs_find(nullptr);  // at the first call: not one of ours
+  for (int i = 0; i < 2 && code == SQLITE_OK; ++i) {
+    Flavour& flavour = flavours[i];
+    sqlite3_vfs& vfs = both[i];
+    if (flavour.system == nullptr) {
+      if (system == nullptr) return SQLITE_ERROR;
+      flavour.system = system;
+      vfs = {
+          .iVersion = 1,
+          .szOsFile = std::max(static_cast<int>(sizeof(Handle)), system->szOsFile),
+          .mxPathname = system->mxPathname,
+          .pNext = nullptr,
+          .zName = flavour.plain ? kPlainVfsName : kVfsName,
+          .pAppData = &flavour,
+          .xOpen = open_file,
+          .xDelete = delete_file,
+          .xAccess = access_file,
+          .xFullPathname = full_path_name,
+          .xDlOpen = open_library,
+          .xDlError = library_error,
+          .xDlSym = library_symbol,
+          .xDlClose = close_library,
+          .xRandomness = randomness,
+          .xSleep = sleep_microseconds,
+          .xCurrentTime = current_time,
+          .xGetLastError = last_error,
+          .xCurrentTimeInt64 = nullptr,
+          .xSetSystemCall = nullptr,
+          .xGetSystemCall = nullptr,
+          .xNextSystemCall = nullptr,
+      };
+    }
+    code = sqlite3_vfs_register(&vfs, make_default && !flavour.plain ? 1 : 0);
   }
-  return sqlite3_vfs_register(&vfs, make_default ? 1 : 0);
+  return code;
 }
 
 }  // namespace perdure::sqlite

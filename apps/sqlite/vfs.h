@@ -1,11 +1,12 @@
-// The VFS `perdure`, as SQLite's C interface wants it.
+// The VFSs `perdure` and `perdure-plain`, as SQLite's C interface wants them.
 #pragma once
 
 namespace perdure::sqlite {
 
 inline constexpr const char* kVfsName = "perdure";
+inline constexpr const char* kPlainVfsName = "perdure-plain";
 
-/// Registers the VFS, once, and if asked as the default. Returns an SQLite result code.
+/// Registers both, once, and if asked `perdure` as the default. Returns an SQLite result code.
 /// Threads: any.
 int register_vfs(bool make_default);
 
