@@ -69,7 +69,8 @@ class Sql {
     return sqlite3_exec(db_, sql.c_str(), nullptr, nullptr, nullptr);
   }
   void must(const std::string& sql) {
-    ASSERT_EQ(run(sql), SQLITE_OK) << sql << ": " << sqlite3_errmsg(db_);
+    ASSERT_EQ(run(sql), SQLITE_OK) << sql << ": " << sqlite3_errmsg(db_) << "\n"
+                                   << ErrorLog::instance().take();
   }
   /// The rows of an answer, as "1|a;2|b"; or "error: ...".
   std::string ask(const std::string& sql) {

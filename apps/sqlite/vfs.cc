@@ -160,8 +160,9 @@ Companion companion(std::string_view name) {
 
 std::unique_ptr<OpenFile> open_beside(bool plain, const char* name, int flags) {
   const bool create = (flags & SQLITE_OPEN_CREATE) != 0;
-  if (name == nullptr) return open_volatile(std::make_shared<VolatileFile>());
-  if (plain && (flags & SQLITE_OPEN_MAIN_JOURNAL) != 0) return open_plain_journal(name, create);
+  if (name == nullptr || *name == '\0') return open_volatile(std::make_shared<VolatileFile>());
+  // By its name: SQLite opens the journals that a super-journal lists as SQLITE_OPEN_SUPER_JOURNAL.
+  if (plain && companion(name) == Companion::kJournal) return open_plain_journal(name, create);
   auto file = VolatileFiles::instance().open(name, create, (flags & SQLITE_OPEN_EXCLUSIVE) != 0);
   if (file == nullptr) return nullptr;
   return open_volatile(std::move(file), (flags & SQLITE_OPEN_DELETEONCLOSE) != 0 ? name : "");
@@ -169,7 +170,8 @@ std::unique_ptr<OpenFile> open_beside(bool plain, const char* name, int flags) {
 
 int open_file(sqlite3_vfs* vfs, const char* name, sqlite3_file* handle, int flags, int* flags_out) {
   const bool plain = flavour_of(vfs).plain;
-  if (plain && (flags & SQLITE_OPEN_SUPER_JOURNAL) != 0)
+  if (plain && (flags & SQLITE_OPEN_SUPER_JOURNAL) != 0 &&
+      companion(name) == Companion::kSuperJournal)
     return system_vfs(vfs)->xOpen(system_vfs(vfs), name, handle, flags, flags_out);
   auto* const opened = new (handle) Handle{};  // without methods: xClose is not called
   const int code = guarded(SQLITE_CANTOPEN, [&] {
