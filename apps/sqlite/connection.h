@@ -23,7 +23,7 @@
 // Where xSync never comes (PRAGMA synchronous=OFF) the sync points are what the pager says to the VFS instead:
 //   SQLITE_FCNTL_COMMIT_PHASETWO  after step 4: commit what is there (with a sync in 3: a file that got shorter)
 //   SQLITE_FCNTL_SYNC             in the place of an xSync: what was written is complete, as at the end of a ROLLBACK
-// and these commits are relaxed: atomic and in order, durable some milliseconds later or with the next strict one.
+// and these commits are relaxed: atomic and in order, durable a little later or with the next strict one.
 // When the lock is given up and something is pending still, it was complete, and is committed; or it was not, and is
 // forgotten. The latter is a transaction that ended in an error: with its journal left behind, which the next connection
 // plays back over pages that are old already; or with journal_mode=OFF, where SQLite leaves a ROLLBACK undefined, and this

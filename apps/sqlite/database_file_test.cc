@@ -1,6 +1,7 @@
 // The database in the pool, without SQLite: against a model, and under the crash explorer.
 #include "apps/sqlite/database_file.h"
 
+#include <cstdio>
 #include <random>
 #include <string>
 
@@ -204,15 +205,17 @@ TEST(DatabaseFileUnderPowerCuts, ChangesByWholeCommits) {
     crash::Scenario scenario = growth("sqlite-growth");
     scenario.engine = engine;
     crash::Options options;
-    options.full_limit = 64;
-    options.samples = 4;
-    options.nested_full_limit = 4;
-    options.nested_samples = 2;
-    options.kill_every = 512;
+    options.full_limit = 32;
+    options.samples = 2;
+    options.nested_full_limit = 2;
+    options.nested_samples = 1;
+    options.nest_every = 4096;
+    options.kill_every = 2048;
     const crash::Report report = crash::explore(scenario, options);
     for (const auto& violation : report.violations) ADD_FAILURE() << violation.what;
     EXPECT_GT(report.images, 1000u);
-    RecordProperty("images", static_cast<int>(report.images));
+    std::printf("%lu crash images, %lu of cut recoveries, in %.1f s\n", report.images,
+                report.nested_images, report.seconds);
   }
 }
 

@@ -92,12 +92,18 @@ class Sql {
   int code_ = SQLITE_OK;
 };
 
-inline std::string uri(const std::string& path, const std::string& parameters = "") {
-  return "file:" + path + "?vfs=perdure" + (parameters.empty() ? "" : "&" + parameters);
+/// Names a database for a VFS. Its pool gets few logs, so that it is quickly copied.
+inline std::string uri_of(const std::string& vfs, const std::string& path,
+                          const std::string& parameters) {
+  return "file:" + path + "?vfs=" + vfs +
+         (parameters.find("threads=") == std::string::npos ? "&threads=16" : "") +
+         (parameters.empty() ? "" : "&" + parameters);
 }
-
+inline std::string uri(const std::string& path, const std::string& parameters = "") {
+  return uri_of("perdure", path, parameters);
+}
 inline std::string plain_uri(const std::string& path, const std::string& parameters = "") {
-  return "file:" + path + "?vfs=perdure-plain" + (parameters.empty() ? "" : "&" + parameters);
+  return uri_of("perdure-plain", path, parameters);
 }
 
 /// What a killed process would leave of a database that is open: a copy of its file, under another name. (On files the pool's
