@@ -1,0 +1,147 @@
+#include "apps/sqlite/databases.h"
+
+#include <unistd.h>
+
+#include <array>
+#include <fstream>
+#include <map>
+#include <utility>
+
+#include "apps/sqlite/errors.h"
+#include "apps/sqlite/volatile_files.h"
+
+namespace perdure::sqlite {
+namespace {
+
+struct Registry {
+  std::mutex mutex;
+  std::map<std::string, std::unique_ptr<Database>> by_path;
+  pid_t process = ::getpid();
+};
+
+/// Never destroyed: what is open when the process ends is recovered as after a crash. A forked child cannot use its
+/// parent's pools and takes a registry of its own.
+Registry& registry() {
+  static std::mutex mutex;
+  static Registry* current = nullptr;
+  const std::lock_guard lock(mutex);
+  if (current == nullptr || current->process != ::getpid()) current = new Registry;
+  return *current;
+}
+
+std::string first_bytes(const std::string& path) {
+  std::array<char, 16> bytes{};
+  std::ifstream file(path, std::ios::binary);
+  file.read(bytes.data(), bytes.size());
+  return {bytes.data(), static_cast<std::size_t>(file.gcount())};
+}
+
+Refusal refusal(const Request& request, const Error& error) {
+  switch (error.code) {
+    case Code::kBusy: return {SQLITE_BUSY, error.message};
+    case Code::kCorrupt:
+    case Code::kTruncated: return {SQLITE_CORRUPT, error.message};
+    case Code::kTypeMismatch: return {SQLITE_NOTADB, error.message};
+    case Code::kNoSpace: return {SQLITE_FULL, error.message};
+    case Code::kForeign: break;
+    default: return {SQLITE_CANTOPEN, error.message};
+  }
+  const std::string head = first_bytes(request.path);
+  if (head.empty())
+    return {SQLITE_NOTADB, request.path +
+                               ": an empty file, not a Perdure pool; remove it, and the "
+                               "database is made when it is opened"};
+  if (head != std::string("SQLite format 3\0", 16)) return {SQLITE_NOTADB, error.message};
+  return {SQLITE_NOTADB,
+          request.path +
+              ": an ordinary SQLite database, not a Perdure pool; open it without vfs=perdure, "
+              "and copy it with VACUUM INTO 'file:NEW?vfs=perdure'"};
+}
+
+std::unique_ptr<Database> open_pool(const Request& request) {
+  auto pool = request.create ? Pool::open_or_create(request.path, request.options)
+                             : Pool::open(request.path, request.options);
+  if (!pool) throw refusal(request, pool.error());
+  if (!is_durable(request.options.engine))
+    log(SQLITE_WARNING, request.path + ": this engine is a yardstick; nothing survives a crash");
+  if (const auto& recovery = pool->recovery(); recovery.records_replayed > 0)
+    log(SQLITE_NOTICE,
+        request.path + ": replayed " + std::to_string(recovery.records_replayed) + " log records");
+  try {
+    return std::make_unique<Database>(request, std::move(pool).value());
+  } catch (const Exception& exception) {
+    throw refusal(request, exception.error());
+  }
+}
+
+void refuse_other_options(const Database& open, const Request& request) {
+  if (request.plain != (open.plain != nullptr))
+    throw Refusal{SQLITE_CANTOPEN, request.path + ": open in this process by the VFS perdure" +
+                                       (request.plain ? "" : "-plain")};
+  if (request.names_engine && request.options.engine != open.options.engine)
+    throw Refusal{SQLITE_CANTOPEN, request.path + ": open in this process with engine=" +
+                                       std::string(engine_name(open.options.engine)) +
+                                       "; all connections share it"};
+  if (request.names_domain && request.options.domain != open.pool.domain())
+    throw Refusal{SQLITE_CANTOPEN, request.path + ": open in this process with domain=" +
+                                       std::string(domain_name(open.pool.domain())) +
+                                       "; all connections share it"};
+}
+
+PlainStore* plain_store(Pool& pool, const Request& request) {
+  const bool other = request.plain ? pool.find_root<StoredFile>(kRoot) != nullptr
+                                   : pool.find_root<PlainStore>(kPlainRoot) != nullptr;
+  if (other)
+    throw Exception(Code::kTypeMismatch, request.path + ": a database of the VFS perdure" +
+                                             (request.plain ? "" : "-plain") +
+                                             "; open it with that one");
+  return request.plain ? pool.root<PlainStore>(kPlainRoot) : nullptr;
+}
+
+}  // namespace
+
+Database::Database(const Request& request, Pool opened)
+    : path(request.path),
+      options(request.options),
+      pool(std::move(opened)),
+      plain(plain_store(pool, request)),
+      file(pool, plain != nullptr ? &plain->database : pool.root<StoredFile>(kRoot)) {
+  DatabaseFile::Shape keeps;
+  keeps.gives_chunks_back = false;  // a journal is made anew with each transaction
+  if (plain != nullptr) journal.emplace(pool, &plain->journal, keeps);
+}
+
+std::unique_ptr<DatabaseHold> open_database(const Request& request) {
+  Registry& all = registry();
+  // Held while a pool is opened or closed: who meets one on its way waits, and is not told that it is busy.
+  const std::lock_guard lock(all.mutex);
+  auto& database = all.by_path[request.path];
+  try {
+    if (database == nullptr) {
+      // A journal of an earlier opening has nothing to say to this one: see connection.h.
+      VolatileFiles::instance().remove(request.path + "-journal");
+      database = open_pool(request);
+    } else {
+      refuse_other_options(*database, request);
+    }
+    auto hold = std::make_unique<DatabaseHold>(database.get());
+    ++database->connections;
+    return hold;
+  } catch (...) {
+    if (database == nullptr || database->connections == 0) all.by_path.erase(request.path);
+    throw;
+  }
+}
+
+DatabaseHold::~DatabaseHold() {
+  if (database_->process != ::getpid()) return;  // the parent's
+  Registry& all = registry();
+  const std::lock_guard lock(all.mutex);
+  if (--database_->connections == 0) all.by_path.erase(database_->path);
+}
+
+bool is_pool_file(const std::string& path) {
+  return first_bytes(path).starts_with(std::string_view(kMagic.data(), kMagic.size()));
+}
+
+}  // namespace perdure::sqlite

@@ -1,0 +1,196 @@
+// What cannot be opened is refused with a code, told in SQLite's error log, and left as it is. A storage that fails loses
+// nothing that was acknowledged.
+#include <fcntl.h>
+
+#include <fstream>
+#include <sstream>
+
+#include <gmock/gmock.h>
+
+#include "apps/sqlite/sql_fixture.h"
+#include "perdure/pool.h"
+
+namespace perdure::sqlite::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using Refusals = OnBoth;
+INSTANTIATE_TEST_SUITE_P(, Refusals, ::testing::Values(kOnMemory, kOnDisk), place_name);
+
+std::string contents_of(const std::string& path) {
+  std::ostringstream text;
+  text << std::ifstream(path, std::ios::binary).rdbuf();
+  return text.str();
+}
+
+void expect_refused(const std::string& name, int code, const std::string& told,
+                    int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE) {
+  ErrorLog::instance().take();
+  Sql sql(name, flags);
+  EXPECT_EQ(sql.code(), code) << name;
+  EXPECT_THAT(ErrorLog::instance().take(), HasSubstr(told));
+}
+
+TEST_P(Refusals, AnOrdinaryDatabaseIsLeftAsItIs) {
+  {
+    Sql(path).must("CREATE TABLE t(v); INSERT INTO t VALUES(1)");
+  }
+  const std::string before = contents_of(path);
+  expect_refused(uri(path), SQLITE_NOTADB, "an ordinary SQLite database");
+  EXPECT_TRUE(contents_of(path) == before);
+  EXPECT_EQ(Sql(path).ask("SELECT v FROM t"), "1");
+}
+
+TEST_P(Refusals, APoolIsNoOrdinaryDatabase) {
+  {
+    Sql(uri(path)).must("CREATE TABLE t(v); INSERT INTO t VALUES(1)");
+  }
+  EXPECT_EQ(Sql("file:" + path + "?vfs=unix").run("SELECT * FROM t"), SQLITE_NOTADB);
+  EXPECT_EQ(Sql(uri(path)).ask("SELECT v FROM t"), "1");
+}
+
+TEST_P(Refusals, OtherFilesAreRefused) {
+  std::ofstream(path) << std::string(100000, 'x');
+  expect_refused(uri(path), SQLITE_NOTADB, path);
+  std::ofstream(path, std::ios::trunc) << "";
+  expect_refused(uri(path), SQLITE_NOTADB, "an empty file");
+  expect_refused(uri(dir / "none"), SQLITE_CANTOPEN, "none", SQLITE_OPEN_READWRITE);
+  EXPECT_FALSE(std::filesystem::exists(dir / "none"));
+  expect_refused(uri(dir / "no/where"), SQLITE_CANTOPEN, "no/where");
+}
+
+TEST_P(Refusals, ADamagedPoolIsRefused) {
+  {
+    Sql(uri(path)).must("CREATE TABLE t(v); INSERT INTO t VALUES(1)");
+  }
+  {
+    std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
+    file.seekp(20);
+    file.put('\x55');
+  }
+  const std::string before = contents_of(path);
+  Sql sql(uri(path));
+  EXPECT_TRUE(sql.code() == SQLITE_CORRUPT || sql.code() == SQLITE_CANTOPEN ||
+              sql.code() == SQLITE_NOTADB)
+      << sql.code();
+  EXPECT_THAT(ErrorLog::instance().take(), HasSubstr(path));
+  EXPECT_TRUE(contents_of(path) == before);
+}
+
+TEST_P(Refusals, AnotherPoolIsNoDatabaseButNoHarmIsDone) {
+  {
+    Pool pool = Pool::create(path).value();
+    auto* counter = pool.root<std::uint64_t>("counter");
+    pool.atomically([&](auto& tx) { tx.store(*counter, 7); });
+  }
+  {
+    Sql(uri(path)).must("CREATE TABLE t(v)");
+  }
+  Pool pool = Pool::open(path).value();
+  EXPECT_EQ(*pool.root<std::uint64_t>("counter"), 7u) << "a pool may hold more than a database";
+}
+
+TEST_P(Refusals, ASecondProcessIsToldThatTheDatabaseIsBusy) {
+  Sql sql(uri(path));
+  sql.must("CREATE TABLE t(v); INSERT INTO t VALUES(1)");
+  EXPECT_EQ(in_child([&] {
+              ErrorLog::instance().take();
+              Sql other(uri(path));
+              if (other.code() != SQLITE_BUSY) return 1;
+              if (ErrorLog::instance().take().find(path) == std::string::npos) return 2;
+              // The parent's connection does no harm here.
+              return sql.run("INSERT INTO t VALUES(2)") == SQLITE_OK ? 3 : 0;
+            }),
+            0);
+  sql.must("INSERT INTO t VALUES(3)");
+  EXPECT_EQ(sql.ask("SELECT v FROM t"), "1;3");
+}
+
+TEST_P(Refusals, WrongParametersAreNamed) {
+  expect_refused(uri(path, "engine=warp"), SQLITE_CANTOPEN,
+                 "engine=warp in its URI; it may be one of mnemosyne, blurred");
+  expect_refused(uri(path, "domain=core"), SQLITE_CANTOPEN, "one of auto, adr, eadr, sync, dram");
+  expect_refused(uri(path, "truncation=x"), SQLITE_CANTOPEN, "truncation=x");
+  expect_refused(uri(path, "capacity=1X"), SQLITE_CANTOPEN, "a number of bytes");
+  expect_refused(uri(path, "capacity=-1"), SQLITE_CANTOPEN, "a number of bytes");
+  expect_refused(uri(path, "capacity=99999999T"), SQLITE_CANTOPEN, "a number of bytes");
+  expect_refused(uri(path, "threads=0"), SQLITE_CANTOPEN, "from 1 to 4096");
+  expect_refused(uri(path, "nolock=1"), SQLITE_CANTOPEN, "must lock");
+  expect_refused(uri(path, "immutable=1"), SQLITE_CANTOPEN, "must lock");
+  EXPECT_FALSE(std::filesystem::exists(path));
+  Sql first(uri(path, "engine=blurred&capacity=64M&threads=4&log_limit=64K&truncation=when-full"));
+  EXPECT_EQ(first.code(), SQLITE_OK);
+  Sql second(uri(path));
+  EXPECT_EQ(second.code(), SQLITE_OK) << "without parameters it joins";
+  expect_refused(uri(path, "engine=mnemosyne"), SQLITE_CANTOPEN, "with engine=blurred");
+}
+
+TEST_P(Refusals, ReadOnlyConnectionsRead) {
+  {
+    Sql(uri(path)).must("CREATE TABLE t(v); INSERT INTO t VALUES(1)");
+  }
+  Sql sql(uri(path, "mode=ro"), SQLITE_OPEN_READONLY);
+  EXPECT_EQ(sql.ask("SELECT v FROM t"), "1");
+  EXPECT_EQ(sql.run("INSERT INTO t VALUES(2)"), SQLITE_READONLY);
+  Sql writer(uri(path));
+  writer.must("INSERT INTO t VALUES(2)");
+  EXPECT_EQ(sql.ask("SELECT v FROM t"), "1;2");
+}
+
+TEST_P(Refusals, AFullPoolLosesNothing) {
+  Sql sql(uri(path, "capacity=24M&threads=2"));
+  sql.must("CREATE TABLE t(v); INSERT INTO t VALUES(randomblob(100000))");
+  int rows = 1;
+  int code = SQLITE_OK;
+  while ((code = sql.run("INSERT INTO t VALUES(randomblob(100000))")) == SQLITE_OK) ++rows;
+  EXPECT_EQ(code, SQLITE_FULL);
+  EXPECT_GT(rows, 20);
+  const std::string count = std::to_string(rows);
+  EXPECT_EQ(sql.ask("SELECT count(*) FROM t; PRAGMA integrity_check"), count + ";ok");
+  sql.must("PRAGMA journal_mode=off");
+  EXPECT_EQ(sql.run("INSERT INTO t VALUES(randomblob(2000000))"), SQLITE_FULL);
+  EXPECT_EQ(sql.ask("SELECT count(*) FROM t; PRAGMA integrity_check"), count + ";ok");
+  EXPECT_EQ(Sql(uri(as_if_killed(path))).ask("SELECT count(*) FROM t; PRAGMA integrity_check"),
+            count + ";ok");
+  // A transaction that overwrites more than a log holds needs room in the pool, too; SQLite may overwrite what it deletes.
+  sql.must("PRAGMA journal_mode=delete");
+  for (int row = rows; row > 5; --row) sql.must("DELETE FROM t WHERE rowid=" + std::to_string(row));
+  sql.must("VACUUM");
+  sql.must("INSERT INTO t VALUES(randomblob(100000))");
+  EXPECT_EQ(sql.ask("SELECT count(*) FROM t; PRAGMA integrity_check"), "6;ok");
+}
+
+/// Makes every write to the open file fail, as a storage does that is gone. (The descriptor is exchanged for one that cannot
+/// be written.)
+void break_storage(const std::string& path) {
+  const int broken = ::open("/dev/null", O_RDONLY);
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code gone;
+    if (std::filesystem::read_symlink(entry.path(), gone) == path)
+      ::dup2(broken, std::stoi(entry.path().filename()));
+  }
+  ::close(broken);
+}
+
+TEST(StorageFailures, AreNeverAcknowledgedAndTheDatabaseIsWholeAtTheNextOpening) {
+  TempDir dir{kOnDisk};
+  const std::string path = std::filesystem::canonical(dir / ".").string() + "/x.db";
+  {
+    Sql sql(uri(path));
+    sql.must("CREATE TABLE t(v); INSERT INTO t VALUES(1)");
+    Sql other(uri(path));
+    break_storage(path);
+    EXPECT_EQ(sql.run("INSERT INTO t VALUES(2)"), SQLITE_IOERR);
+    EXPECT_EQ(sqlite3_extended_errcode(sql.db()) & 0xff, SQLITE_IOERR);
+    EXPECT_EQ(sql.run("INSERT INTO t VALUES(3)"), SQLITE_IOERR);
+    EXPECT_EQ(other.run("INSERT INTO t VALUES(4)"), SQLITE_IOERR);
+  }
+  Sql sql(uri(path));
+  ASSERT_EQ(sql.code(), SQLITE_OK) << ErrorLog::instance().take();
+  EXPECT_EQ(sql.ask("SELECT v FROM t; PRAGMA integrity_check"), "1;ok");
+  sql.must("INSERT INTO t VALUES(5)");
+  EXPECT_EQ(sql.ask("SELECT v FROM t; PRAGMA integrity_check"), "1;5;ok");
+}
+
+}  // namespace
+}  // namespace perdure::sqlite::testing

@@ -1,0 +1,11 @@
+// The VFS `perdure`, linked in. (In a folder of its own: `perdure bench tpcc` is complete without it.)
+#include "apps/sqlite/perdure_sqlite.h"
+#include "bench/tpcc/modes.h"
+
+namespace perdure::bench::tpcc {
+namespace {
+
+const LinkedVfs kLinked([] { perdure_sqlite_register(0); });
+
+}  // namespace
+}  // namespace perdure::bench::tpcc
