@@ -50,6 +50,8 @@ struct Paper {
   std::string name;
   std::string progress;  // a part of what is told meanwhile
   std::set<std::string> sections;
+  double latency_ns = 150;  // of the emulated memory
+  double gb_per_s = 4;
 };
 void PrintTo(const Paper& paper, std::ostream* out) { *out << paper.name; }
 const std::vector<Paper> kPapers = {
@@ -60,7 +62,13 @@ const std::vector<Paper> kPapers = {
     {"blurred",
      "figure 10: RBTree",
      {"figure9", "figure10", "figure11", "figure12", "figure13", "figure14", "figure15", "figure16",
-      "figure17", "table2", "mixes"}}};
+      "figure17", "table2", "mixes"}},
+    {"softwrap",
+     "Figure 6 ",
+     {"table2", "figure4", "figure6", "figure7", "figure9", "figure10", "figure11", "figure12",
+      "figure14"},
+     1000,
+     0}};
 
 class WholeReport : public ToolTest, public ::testing::WithParamInterface<Paper> {};
 INSTANTIATE_TEST_SUITE_P(Papers, WholeReport, ::testing::ValuesIn(kPapers),
@@ -78,8 +86,8 @@ TEST_P(WholeReport, HasEverySectionInEveryForm) {
     EXPECT_FALSE(environment.at(field).get<std::string>().empty()) << field;
   EXPECT_EQ(environment.at("seed"), 7);
   EXPECT_EQ(environment.at("setting"), "quick");
-  EXPECT_EQ(environment.at("latency_ns"), 150);
-  EXPECT_EQ(environment.at("gb_per_s"), 4);
+  EXPECT_EQ(environment.at("latency_ns"), GetParam().latency_ns);
+  EXPECT_EQ(environment.at("gb_per_s"), GetParam().gb_per_s);
   EXPECT_GE(environment.at("repetitions").get<int>(), 2);
   std::set<std::string> ids;
   for (const json& section : report.at("sections")) {

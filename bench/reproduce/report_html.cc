@@ -84,14 +84,13 @@ std::string html_of(const Evaluation& evaluation) {
   std::string peers;
   for (const std::string& peer : e.peers) peers += (peers.empty() ? "" : ", ") + peer;
   out += paragraph(fmt::format(
-      "{}, {} CPUs, {}, compiler {}; load {:.1f} when it began. Emulated memory: {:g} ns more for "
-      "every line flushed, run written through and wait, {:g} GB/s, on {} in {} ({}); a delay "
+      "{}, {} CPUs, {}, compiler {}; load {:.1f} when it began. Emulated memory: {}, "
+      "on {} in {} ({}); a delay "
       "overshoots by {:.0f} ns. Setting {}: {} runs of {:g} s by turns, seed {}; {:.0f} s in all. "
       "Peers: {}.",
-      e.cpu, e.cpus, e.kernel, e.compiler, e.load_average, evaluation.latency_ns,
-      evaluation.gb_per_s, e.domain, e.dir, e.write_back, evaluation.spin_error_ns,
-      evaluation.setting, e.rules.repetitions, e.rules.seconds, e.seed, evaluation.seconds,
-      peers.empty() ? "none was built in" : peers));
+      e.cpu, e.cpus, e.kernel, e.compiler, e.load_average, evaluation.memory, e.domain, e.dir,
+      e.write_back, evaluation.spin_error_ns, evaluation.setting, e.rules.repetitions,
+      e.rules.seconds, e.seed, evaluation.seconds, peers.empty() ? "none was built in" : peers));
   out += paragraph(
       "Circles and full lines were measured in this run: medians, with bars from the least to the "
       "most. Squares, dashed lines and shaded rows are what the paper prints. A statement agrees "

@@ -69,12 +69,12 @@ Json json_of(const Section& section) {
 std::string text_of(const Evaluation& evaluation) {
   const Environment& e = evaluation.environment;
   std::string out = fmt::format(
-      "{}\n{}, {} CPUs, {}, {}; load {:.1f} at the start\nemulated memory: {:g} ns, {:g} GB/s, on "
+      "{}\n{}, {} CPUs, {}, {}; load {:.1f} at the start\nemulated memory: {}, on "
       "{} in {}, {}; delays overshoot by {:.0f} ns\n{} setting: {} runs of {:g} s, seed {}; cells "
       "are medians (least..most); lines that begin with \"paper:\" are printed there\n",
-      evaluation.paper, e.cpu, e.cpus, e.kernel, e.compiler, e.load_average, evaluation.latency_ns,
-      evaluation.gb_per_s, e.domain, e.dir, e.write_back, evaluation.spin_error_ns,
-      evaluation.setting, e.rules.repetitions, e.rules.seconds, e.seed);
+      evaluation.paper, e.cpu, e.cpus, e.kernel, e.compiler, e.load_average, evaluation.memory,
+      e.domain, e.dir, e.write_back, evaluation.spin_error_ns, evaluation.setting,
+      e.rules.repetitions, e.rules.seconds, e.seed);
   if (const std::string warning = load_warning(e); !warning.empty()) out += warning + "\n";
   for (const Section& section : evaluation.sections) {
     out += "\n" + section.title + "\n";

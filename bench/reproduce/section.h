@@ -63,8 +63,9 @@ struct Evaluation {
   Environment environment;
   std::string paper;
   std::string setting;  // quick, default or full
+  std::string memory;   // the emulated one, in words
   double latency_ns = 0;
-  double gb_per_s = 0;
+  double gb_per_s = 0;       // 0: no limit
   double spin_error_ns = 0;  // of one emulated delay
   double seconds = 0;
   std::vector<Section> sections;

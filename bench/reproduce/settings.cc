@@ -52,6 +52,14 @@ Settings quick_settings() {
                       .look_up_percent = {0, 90},
                       .live = 64,
                       .warm_up = 500};
+  settings.softwrap = {.array_words = std::uint64_t{1} << 18,
+                       .arrivals_per_s = {10e3, 200e3},
+                       .alias_words = {1 << 8, 1 << 13},
+                       .threads = {1, 2},
+                       .line_ns = {0, 2000},
+                       .stores = {1, 20},
+                       .reuse_percent = {0, 90},
+                       .tree_inserts = 100};
   return settings;
 }
 
@@ -66,6 +74,8 @@ Settings full_settings() {
   settings.frame_mib = {64, 256, 1024};
   settings.ldap_entries = 100'000;
   settings.blurred.live = 50'000;
+  settings.softwrap.array_words = std::uint64_t{1} << 27;
+  settings.softwrap.tree_inserts = 1'000'000;
   return settings;
 }
 

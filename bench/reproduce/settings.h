@@ -24,6 +24,19 @@ struct BlurredSettings {
   std::uint64_t warm_up = 10'000;                                // transactions, Table II
 };
 
+/// Of the evaluation of SoftWrAP.
+struct SoftwrapSettings {
+  std::uint64_t array_words = std::uint64_t{1} << 23;
+  std::vector<double> arrivals_per_s = {10e3, 20e3, 40e3, 60e3, 80e3, 100e3, 150e3, 200e3};
+  std::vector<std::uint64_t> alias_words = {1 << 8,  1 << 10, 1 << 12, 1 << 14,
+                                            1 << 16, 1 << 18, 1 << 20};
+  std::vector<unsigned> threads = {1, 2, 4};
+  std::vector<double> line_ns = {0, 200, 400, 600, 1000, 1500, 2000};
+  std::vector<unsigned> stores = {1, 2, 5, 10, 20, 40};
+  std::vector<unsigned> reuse_percent = {0, 10, 25, 50, 75, 90};
+  std::uint64_t tree_inserts = 20'000;
+};
+
 struct Settings {
   std::string name;  // quick, default or full
   std::string dir;
@@ -44,6 +57,7 @@ struct Settings {
   std::vector<std::uint64_t> regions;       // of an address space, §6.3.2
   std::uint64_t ldap_entries = 0;           // added to a directory, Table 4
   BlurredSettings blurred;
+  SoftwrapSettings softwrap;
 };
 
 Settings default_settings();
@@ -97,5 +111,26 @@ Section measure_memory_latencies(const Settings& settings);
 Section measure_mixes(const Settings& settings);
 /// Figure 17 and Table II: the adaptive choice.
 std::vector<Section> measure_adaptive(const Settings& settings);
+
+// Those of SoftWrAP.
+
+/// Tables I and II, Figure 5.
+Section measure_wraps(const Settings& settings);
+/// Figure 4: the emulated memory itself.
+Section measure_store_times(const Settings& settings);
+/// Figure 6: arrival rates.
+Section measure_arrivals(const Settings& settings);
+/// Figure 7.
+Section measure_alias_tables(const Settings& settings);
+/// Figure 9.
+Section measure_wrap_threads(const Settings& settings);
+/// Figure 10.
+Section measure_line_times(const Settings& settings);
+/// Figure 11.
+Section measure_wrap_sizes(const Settings& settings);
+/// Figure 12.
+Section measure_reuse(const Settings& settings);
+/// Figures 13 and 14.
+Section measure_tree_inserts(const Settings& settings);
 
 }  // namespace perdure::bench::reproduce
