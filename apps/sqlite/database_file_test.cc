@@ -200,10 +200,12 @@ crash::Scenario growth(std::string name) {
 }
 
 TEST(DatabaseFileUnderPowerCuts, ChangesByWholeCommits) {
-  for (const EngineKind engine : {EngineKind::kMnemosyne, EngineKind::kBlurred}) {
+  for (const EngineKind engine :
+       {EngineKind::kMnemosyne, EngineKind::kBlurred, EngineKind::kSoftwrap}) {
     SCOPED_TRACE(engine_name(engine));
     crash::Scenario scenario = growth("sqlite-growth");
     scenario.engine = engine;
+    if (engine == EngineKind::kSoftwrap) scenario.truncation = Truncation::kWhenFull;
     crash::Options options;
     options.full_limit = 32;
     options.samples = 2;

@@ -62,6 +62,8 @@ INSTANTIATE_TEST_SUITE_P(
                       Way{"MemoryAdr", kOnMemory, "domain=adr", "PRAGMA journal_mode=persist"},
                       Way{"Disk", kOnDisk, "", "PRAGMA cache_size=5; PRAGMA journal_mode=truncate"},
                       Way{"DiskBlurred", kOnDisk, "engine=blurred", "PRAGMA journal_mode=memory"},
+                      Way{"MemorySoftwrap", kOnMemory, "engine=softwrap", "PRAGMA cache_size=5"},
+                      Way{"DiskSoftwrap", kOnDisk, "engine=softwrap", "PRAGMA cache_size=5"},
                       Way{"MemoryUnsynced", kOnMemory, "", "PRAGMA synchronous=OFF"},
                       Way{"PlainMemory", kOnMemory, "", "PRAGMA cache_size=5", true},
                       Way{"PlainDisk", kOnDisk, "", "PRAGMA cache_size=5", true},
