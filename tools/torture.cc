@@ -69,11 +69,12 @@ void apply(Tx& tx, TortureState& state, TortureMap& map, std::uint64_t thread, s
   tx.store(state.committed[thread].value, n);
 }
 
-/// One truncation after the other, for a few milliseconds each.
-void change_truncation(Pool& pool) {
+/// One truncation after the other that the engine knows, for a few milliseconds each.
+void change_truncation(Pool& pool, EngineKind engine) {
   for (;;) {
     for (const Truncation truncation : {Truncation::kEachCommit, Truncation::kWhenFull,
                                         Truncation::kNextCommit, Truncation::kBackground}) {
+      if (engine == EngineKind::kSoftwrap && !retires_by(truncation)) continue;
       pool.set_truncation(truncation);
       std::this_thread::sleep_for(std::chrono::milliseconds(3));
     }
@@ -89,7 +90,7 @@ void work(const Options& options) {
   auto* map = pool.root<TortureMap>(kMapRoot);
   std::vector<std::thread> threads;
   threads.reserve(options.threads + 1);
-  if (options.change) threads.emplace_back([&] { change_truncation(pool); });
+  if (options.change) threads.emplace_back([&] { change_truncation(pool, options.pool.engine); });
   for (std::uint64_t t = 0; t < options.threads; ++t) {
     threads.emplace_back([&, t] {
       std::uint64_t n = pool.read_only([&](Tx& tx) { return tx.load(state->committed[t].value); });

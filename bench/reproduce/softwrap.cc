@@ -1,5 +1,4 @@
 // The evaluation of SoftWrAP: Tables I and II, Figures 4 to 7 and 9 to 14.
-#include <numeric>
 #include <random>
 
 #include "bench/reproduce/judge.h"

@@ -110,15 +110,19 @@ class AliasTable {
     if (Entry* entry = find_entry(at)) entry->mask.store(0, std::memory_order_release);
   }
 
-  /// Calls visit(MaskedWrite) for everything that is here; of one word at most twice, the newer second. What is stored
-  /// meanwhile may be among it.
+  /// Calls visit(MaskedWrite) for everything that is here, each bit once. What is stored meanwhile may be among it.
   template <class Visit>
   void for_each(Visit visit) const {
     for (std::uint64_t i = 0; i < limits_.words; ++i) {
       const Entry& entry = entries_[i];
       const Offset at = entry.key.load(std::memory_order_acquire);
       if (at == 0) continue;
-      const Word mask = entry.mask.load(std::memory_order_acquire);
+      Word mask = entry.mask.load(std::memory_order_acquire);
+      if (has_pages_.load(std::memory_order_acquire) != 0) {
+        // A byte that is valid in a page is newer there.
+        if (const Page* page = find_page(page_of(at)))
+          mask &= ~mask_of_bytes(valid_bytes(*page, at));
+      }
       if (mask != 0) visit(MaskedWrite{at, entry.value.load(std::memory_order_relaxed), mask});
     }
     for (std::uint64_t i = 0; i < limits_.pages; ++i) {

@@ -50,15 +50,13 @@ class Aliases {
   void forget(Offset at) {
     for (AliasTable<Machine>& table : tables_) table.forget(at);
   }
-  /// Calls visit(MaskedWrite) for all that is not known to be home, of one word the newest last.
+  /// As AliasTable::for_each(), for the table that is not active, if it has not gone home.
   /// Threads: no advance() at the same time.
   template <class Visit>
-  void for_each(Visit visit) const {
+  void for_each_older(Visit visit) const {
     const auto view = states_.view();
     if (view.second) tables_[1 - view.active].for_each(visit);
-    tables_[view.active].for_each(visit);
   }
-
   const AliasTable<Machine>& active() const { return tables_[states_.view().active]; }
   /// Whether the active table wants to be changed.
   bool is_full() const {

@@ -124,6 +124,7 @@ std::uint64_t work(Pool& pool, int rounds) {
                 "invalid");
     }
   }
+  pool.checkpoint();  // not every engine has it home yet
   std::uint64_t sum = pool.core().heap().usage().objects;
   for (const std::uint64_t word : table->word) sum = sum * 31 + word;
   return sum;
@@ -139,9 +140,10 @@ TEST_P(TruncationTest, ResultsAreThoseOfEveryOtherChoice) {
   }
   {
     Pool pool = open();
-    EXPECT_EQ(pool.core().engine().truncation(), mode() != Truncation::kAuto ? mode()
-                                                 : on_memory() ? Truncation::kNextCommit
-                                                               : Truncation::kWhenFull);
+    const Truncation of_auto = engine() == EngineKind::kSoftwrap ? Truncation::kBackground
+                               : on_memory()                     ? Truncation::kNextCommit
+                                                                 : Truncation::kWhenFull;
+    EXPECT_EQ(pool.core().engine().truncation(), mode() != Truncation::kAuto ? mode() : of_auto);
     EXPECT_EQ(work(pool, rounds), expected);
   }
   Pool pool = open();
@@ -182,17 +184,18 @@ TEST_P(TruncationTest, ALongTransactionIsInNobodysWay) {
 TEST_P(TruncationTest, OfWhatIsAcknowledgedTheLogsHoldWhatTheModeSays) {
   Pool pool = open();
   auto* table = pool.root<Table>("table");
+  const bool retires_tables = engine() == EngineKind::kSoftwrap;  // and those are far from full
   pool.checkpoint();
   EXPECT_EQ(records_in_logs(), 0u);
   for (std::uint64_t i = 1; i <= 5; ++i) {
     pool.atomically([&](Tx& tx) { tx.store(table->word[i], i); });
     if (mode() == Truncation::kEachCommit && engine() == EngineKind::kMnemosyne) {
       EXPECT_EQ(records_in_logs(), 0u) << "dropped by the commit itself";
-    } else if (mode() != Truncation::kBackground) {
+    } else if (mode() != Truncation::kBackground || retires_tables) {
       EXPECT_EQ(records_in_logs(), i) << "kept until the log is full";
     }
   }
-  if (mode() == Truncation::kBackground) {
+  if (mode() == Truncation::kBackground && !retires_tables) {
     // Nobody commits any more, and the logs empty all the same.
     std::uint64_t left = records_in_logs();
     for (int waits = 0; left > 0 && waits < 500; ++waits) {
@@ -201,6 +204,7 @@ TEST_P(TruncationTest, OfWhatIsAcknowledgedTheLogsHoldWhatTheModeSays) {
     }
     EXPECT_EQ(left, 0u);
   }
+  if (retires_tables) return;
   pool.set_truncation(mode() == Truncation::kWhenFull ? Truncation::kNextCommit
                                                       : Truncation::kWhenFull);
   EXPECT_EQ(records_in_logs(), 0u) << "a change empties the logs first";

@@ -308,9 +308,11 @@ class Softwrap final : public EngineOn<D> {
       stamp = parts_.clock->now();
     }
     begin_lines();
-    aliases_.for_each([this](const MaskedWrite& write) { bring_home(write); });
+    const auto bring = [this](const MaskedWrite& write) { bring_home(write); };
+    if (!full_is_home_) aliases_.for_each_older(bring);
+    aliases_.active().for_each(bring);
     if (!flush_lines() || !parts_.logs->consume(domain_, stamp, LogArea::Homes::kDurable)) fail();
-    // Once more, a table that is full by now would go home over newer words of the active one, whose records are gone.
+    // Never again: a table that is full by now would go home over newer words of the active one, whose records are gone.
     full_is_home_ = true;
     log_half_full_.store(false, std::memory_order_relaxed);
   }

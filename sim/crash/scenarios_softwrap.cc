@@ -106,10 +106,10 @@ Scenario long_reader() {
 /// fill a log, which is emptied.
 Scenario overtaken(std::string name, std::string claim, int rounds) {
   constexpr std::uint64_t kCount = 8;
-  const auto store = [](Pool& pool, std::size_t from, std::uint64_t value) {
+  const auto store = [](Pool& pool, std::size_t from, std::size_t count, std::uint64_t value) {
     Words& words = root_of<Words>(pool, "words");
     pool.atomically([&](Tx& tx) {
-      for (std::uint64_t i = 0; i < kCount; ++i) tx.store(words[from + i], value);
+      for (std::size_t i = 0; i < count; ++i) tx.store(words[from + i], value);
     });
   };
   Scenario s;
@@ -124,12 +124,12 @@ Scenario overtaken(std::string name, std::string claim, int rounds) {
     pool.read_only([&](Tx& tx) {
       (void)tx.load(words[0]);
       on_second_thread([&] {
-        store(pool, 0, step - 1);
-        store(pool, 0, step);
-        for (int round = 0; round < rounds; ++round) store(pool, 100, step);
+        store(pool, 0, kCount, step - 1);
+        store(pool, 0, kCount, step);
+        for (int round = 0; round < rounds; ++round) store(pool, 100, 24, step);
       });
     });
-    store(pool, 200, step);
+    store(pool, 200, kCount, step);
   };
   s.check = [](Pool& pool, std::uint64_t step) -> std::optional<std::string> {
     const Words& words = root_of<Words>(pool, "words");
@@ -307,7 +307,7 @@ std::vector<Subject> softwrap_scenarios() {
           overtaken("softwrap-two-tables", "with one table only what it holds leaves the logs", 0)),
       // Eleven words of log each, which has 512.
       subject_of(overtaken("softwrap-overtaken",
-                           "a table does not go home over what a newer one has brought there", 48)),
+                           "a table does not go home over what a newer one has brought there", 40)),
       subject_of(becomes_metadata()), subject_of(large()), subject_of(spilled_over())};
 }
 
