@@ -302,7 +302,6 @@ std::vector<Subject> transaction_scenarios() {
       subject_of(in_place_when_full()),
       subject_of(blurred(bytes())),
       subject_of(undo(bytes())),
-      subject_of(undo(laps())),
       subject_of(undo(spilled())),
       subject_of(blurred(aborts())),
       subject_of(blurred(laps())),
