@@ -45,9 +45,9 @@ install_missing_packages() {
     die "could not install: ${missing[*]} (what they conflict with is never removed; see above)"
 }
 
-build() { # build PRESET
+build() { # build PRESET [TARGETS]
   cmake --preset "$1" --log-level=WARNING >/dev/null
-  cmake --build --preset "$1" --parallel "$jobs"
+  cmake --build --preset "$1" --parallel "$jobs" ${2:+--target "${@:2}"}
 }
 
 run_tests() { # run_tests PRESET [CTEST ARGS]
@@ -59,7 +59,7 @@ run_tests() { # run_tests PRESET [CTEST ARGS]
 }
 
 tool() { # tool ARGS: the optimized tool in place of this shell, nothing but its output on stdout
-  build release >&2
+  build release perdure_tool >&2
   exec build/release/perdure "$@"
 }
 
