@@ -93,10 +93,10 @@ void count_wraps(Section& section, const WrapSystem& system, const Settings& set
     fences.emplace_back(static_cast<double>(counts.fences) / wraps);
     lines.emplace_back(static_cast<double>(counts.flushes) / wraps);
   }
-  section.add_values(std::string(system.name) + ", fences", "", Origin::kPerdure, fences).charted =
-      false;
-  section.add_values(std::string(system.name) + ", lines", "", Origin::kPerdure, lines).charted =
-      false;
+  section.add_values(std::string(system.name) + ", fences", "per wrap", Origin::kPerdure, fences)
+      .charted = false;
+  section.add_values(std::string(system.name) + ", lines", "per wrap", Origin::kPerdure, lines)
+      .charted = false;
 }
 
 }  // namespace
