@@ -1,8 +1,8 @@
 // Softwrap: write-aside persistence. What a transaction wrote goes to the log, and to a table in DRAM where everybody looks
 // first; from there it goes home in the background, each word once for all transactions that wrote it.
 // Paper:      SoftWrAP (MSST 2015) §III, §IV. The tables are the room perdure/alias/.
-// Deviations: (1) Transactions are isolated by the ownership records that every engine has; the paper's own face, which leaves
-//             that to the caller, is perdure/softwrap.h. So a table never holds a word whose record is not durable.
+// Deviations: (1) Transactions are isolated by the ownership records that every engine has; the paper leaves that to the
+//             caller. So a table never holds a word whose record is not durable.
 //             (2) Words of the heap's bitmaps go home at the commit, as with Redo: the heap reads them there. They are
 //             flushed with the table.
 //
