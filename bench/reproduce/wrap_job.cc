@@ -46,7 +46,8 @@ WrapJob::WrapJob(const WrapOptions& options)
     : options_(options),
       file_(options.dir, "wraps"),
       pool_(Pool::create(file_.path(), pool_options(options)).value()),
-      team_(options.threads) {
+      // Not pinned: the thread that retires is started by one of these, and would share its CPU.
+      team_(options.threads, false) {
   for (unsigned i = 0; i < options_.threads; ++i) {
     threads_.push_back(std::make_unique<Thread>());
     Thread& thread = *threads_.back();
