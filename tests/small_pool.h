@@ -3,6 +3,8 @@
 #pragma once
 
 #include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <string>
@@ -51,6 +53,20 @@ std::string code_thrown_by(Body&& body) {
     return std::string(code_name(exception.code()));
   }
   return "nothing";
+}
+
+/// Runs `body` in a forked child; its exit status, or 1000 and the signal that ended it. A child that hangs is ended by
+/// SIGALRM.
+template <class Body>
+int in_child(Body&& body) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(60);
+    ::_exit(body());
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
 }
 
 }  // namespace perdure::testing

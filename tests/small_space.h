@@ -104,18 +104,4 @@ inline std::map<std::string, std::string> contents_of_directory(const std::strin
   return files;
 }
 
-/// Runs `body` in a forked child; its exit status, or 1000 and the signal that ended it. A child that hangs is ended by
-/// SIGALRM.
-template <class Body>
-int in_child(Body&& body) {
-  const pid_t child = ::fork();
-  if (child == 0) {
-    ::alarm(60);
-    ::_exit(body());
-  }
-  int status = 0;
-  ::waitpid(child, &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
-}
-
 }  // namespace perdure::testing

@@ -2,8 +2,6 @@
 #pragma once
 
 #include <sqlite3.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <mutex>
@@ -19,6 +17,7 @@
 
 namespace perdure::sqlite::testing {
 
+using perdure::testing::in_child;
 using perdure::testing::kSanitized;
 using perdure::testing::TempDir;
 
@@ -113,19 +112,6 @@ inline std::string as_if_killed(const std::string& path) {
   std::string copy = path + ".killed" + std::to_string(++copies);
   std::filesystem::copy_file(path, copy);
   return copy;
-}
-
-/// Runs `body` in a forked child and returns its exit status.
-template <class Body>
-int in_child(Body&& body) {
-  const pid_t child = ::fork();
-  if (child == 0) {
-    ::alarm(60);
-    ::_exit(body());
-  }
-  int status = 0;
-  ::waitpid(child, &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
 }
 
 /// Every test runs on memory and on a disk.

@@ -58,6 +58,8 @@ std::vector<Mode> default_modes() {
 }
 
 std::string promise_of(const Mode& mode) {
+  if (mode.vfs == kOurs)
+    return mode.synchronous == "off" ? "all but the newest transactions" : "every transaction";
   if (mode.journal == "off" || mode.journal == "memory")
     return "a broken database, after any crash";
   if (mode.synchronous == "off") return "perhaps a broken database";

@@ -26,7 +26,7 @@ inline constexpr const char* kYardstick = "unix/wal/full";
 Mode mode_of(const std::string& name);
 /// What is measured where nothing else is asked for; with the VFS "perdure" where it is registered.
 std::vector<Mode> default_modes();
-/// What a power cut leaves on a disk, as SQLite's documentation has it.
+/// What a power cut leaves on a disk, as SQLite's documentation has it, or docs/SQLITE.md.
 std::string promise_of(const Mode& mode);
 
 /// Sets a connection to the mode; each connection needs it.

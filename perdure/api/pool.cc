@@ -68,6 +68,11 @@ Result<void> check_options(const std::string& path, const PoolOptions& options) 
                  path +
                      ": the softwrap engine retires its tables in the background or "
                      "when one is full; truncation must be auto, background or when-full"};
+  if (options.engine == EngineKind::kUndo && options.truncation != Truncation::kAuto &&
+      options.truncation != Truncation::kEachCommit)
+    return Error{
+        Code::kInvalid,
+        path + ": the undo engine empties its log at each commit; leave truncation at auto"};
   if (options.log_limit_bytes != 0 && options.log_limit_bytes < kLeastLogLimit)
     return Error{Code::kInvalid, path + ": log_limit_bytes is " +
                                      std::to_string(options.log_limit_bytes) +

@@ -121,8 +121,8 @@ class Softwrap final : public EngineOn<D> {
   struct Place {
     std::optional<Aside> aside;
     std::mutex mutex;  // of the next; taken by its thread, and by who retires
-    std::vector<Offset>
-        heap_lines;  // stored home, and to be flushed before their records are pruned
+    /// What was stored home at once: to be flushed before the records are pruned.
+    std::vector<Offset> home_lines;
   };
 
   /// Entries of the active table that a commit may take; false: there are not enough. A change of tables meanwhile leaves more.
@@ -205,7 +205,7 @@ class Softwrap final : public EngineOn<D> {
     const std::lock_guard lock(place.mutex);
     for (const MaskedWrite& write : writes) {
       parts_.logs->apply(domain_, write);
-      place.heap_lines.push_back(round_down(write.offset, kLineBytes));
+      place.home_lines.push_back(round_down(write.offset, kLineBytes));
     }
   }
 
@@ -317,13 +317,13 @@ class Softwrap final : public EngineOn<D> {
     log_half_full_.store(false, std::memory_order_relaxed);
   }
 
-  /// The heap's lines first: those of every record up to the stamp that is going to be retired.
+  /// First what was stored home at once: by every record up to the stamp that is going to be retired.
   void begin_lines() {
     lines_.clear();
     for (auto& place : places_) {
       const std::lock_guard lock(place->mutex);
-      for (const Offset line : place->heap_lines) lines_.insert(line);
-      place->heap_lines.clear();
+      for (const Offset line : place->home_lines) lines_.insert(line);
+      place->home_lines.clear();
     }
   }
   void bring_home(const MaskedWrite& write) {

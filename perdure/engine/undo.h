@@ -34,29 +34,25 @@ class Undo final : public EngineOn<D> {
     prepare(slot);
     const std::uint64_t stamp = parts_.clock->draw().stamp;
     if (stamp != tx.snapshot() + 1 && !tx.validate()) throw Conflict{};
-    const std::vector<MaskedWrite>& writes = tx.writes();
-    const std::uint64_t room = parts_.logs->slot(slot).log.ring().count / 2;
-    if (writes.size() * TornbitLog::log_words(kMostOfOne) <= room) {
-      overwrite_one_by_one(writes, slot);
-      end(tx);
-      return;
+    if (fits_one_by_one(tx.writes().size(), slot)) {
+      overwrite_one_by_one(tx.writes(), slot);
+    } else {
+      std::vector<Word> before = record_of_before(tx.writes());
+      std::span<Word> record = before;
+      Spill<Undo> spill(*this);
+      spill.write_if_large(tx, ring_words(slot) / 2, record);
+      overwrite_at_once(tx.writes(), record, slot);
     }
-    std::vector<MaskedWrite> before = writes;
-    for (MaskedWrite& write : before) write.value = load_word(parts_.region->word(write.offset));
-    std::vector<Word> words(1 + record::most_words(before.size()));
-    std::span<Word> record(words.data(), record::encode_entries(before, words.data() + 1));
-    Spill<Undo> spill(*this);
-    spill.write_if_large(tx, room, record);
-    parts_.logs->slot(slot).log.reserve_memory(TornbitLog::log_words(record.size()));
-    append(slot, record);
-    overwrite(writes, slot);
-    end(tx);
+    tx.make_visible(parts_.clock->draw().stamp);
+    tx.finish();
   }
 
   void publish(std::span<const MaskedWrite> writes, std::size_t slot) override {
     refuse_if_poisoned();
     prepare(slot);
-    overwrite_one_by_one(writes, slot);
+    if (fits_one_by_one(writes.size(), slot)) return overwrite_one_by_one(writes, slot);
+    std::vector<Word> before = record_of_before(writes);
+    overwrite_at_once(writes, before, slot);
   }
 
   void sync() override { refuse_if_poisoned(); }
@@ -73,18 +69,37 @@ class Undo final : public EngineOn<D> {
 
   static constexpr std::size_t kMostOfOne = 1 + record::most_words(1);  // words of one record
 
+  std::uint64_t ring_words(std::size_t slot) const {
+    return parts_.logs->slot(slot).log.ring().count;
+  }
+  bool fits_one_by_one(std::size_t writes, std::size_t slot) const {
+    return writes * TornbitLog::log_words(kMostOfOne) <= ring_words(slot) / 2;
+  }
+  MaskedWrite before(const MaskedWrite& write) const {
+    return {write.offset, load_word(parts_.region->word(write.offset)), write.mask};
+  }
+  /// Of all that `writes` overwrite; append() fills in its first word.
+  std::vector<Word> record_of_before(std::span<const MaskedWrite> writes) const {
+    std::vector<MaskedWrite> all;
+    for (const MaskedWrite& write : writes) all.push_back(before(write));
+    std::vector<Word> record(1);
+    record::encode_entries(all, record);
+    return record;
+  }
+
   void overwrite_one_by_one(std::span<const MaskedWrite> writes, std::size_t slot) {
     std::array<Word, kMostOfOne> record;
     for (const MaskedWrite& write : writes) {
-      const MaskedWrite before{write.offset, load_word(parts_.region->word(write.offset)),
-                               write.mask};
-      Word* const end = record::encode_entries({&before, 1}, record.data() + 1);
-      append(slot, {record.data(), end});
+      const MaskedWrite old = before(write);
+      append(slot, {record.data(), record::encode_entries({&old, 1}, record.data() + 1)});
       store_home(write);
     }
     drop(slot);
   }
-  void overwrite(std::span<const MaskedWrite> writes, std::size_t slot) {
+  void overwrite_at_once(std::span<const MaskedWrite> writes, std::span<Word> record,
+                         std::size_t slot) {
+    parts_.logs->slot(slot).log.reserve_memory(TornbitLog::log_words(record.size()));
+    append(slot, record);
     for (const MaskedWrite& write : writes) store_home(write);
     drop(slot);
   }
@@ -104,11 +119,7 @@ class Undo final : public EngineOn<D> {
     // Orders: the new words before the head that drops the old ones.
     if (!domain_.fence(Site::kTruncateHome) || !parts_.logs->drop(domain_, slot)) fail();
   }
-  void end(Tx& tx) {
-    tx.make_visible(parts_.clock->draw().stamp);
-    tx.finish();
-  }
-  /// Room for one record at least, and memory for it: from the first append on nothing may fail but the storage.
+  /// Readies the log, with memory for a record: from the first append on nothing may fail but the storage.
   void prepare(std::size_t slot) {
     LogSlot& mine = parts_.logs->slot(slot);
     if (!mine.ready.load(std::memory_order_relaxed)) Base::ready(slot);
