@@ -206,6 +206,7 @@ TEST_P(DatabaseFileUnderPowerCuts, ChangesByWholeCommits) {
   crash::Scenario scenario = growth("sqlite-growth");
   scenario.engine = GetParam();
   if (scenario.engine == EngineKind::kSoftwrap) scenario.truncation = Truncation::kWhenFull;
+  scenario.aliases = {1024, 16, 64};
   if (kSanitized) scenario.steps = 2;
   crash::Options options;
   options.full_limit = kSanitized ? 4 : 32;

@@ -101,13 +101,14 @@ class AliasTable {
     return true;
   }
 
-  /// Nothing is here of the word at `at` any more. Threads: nobody stores to that word.
-  void forget(Offset at) {
+  /// Nothing is here any more of the bytes of `mask` in the word at `at`. The place of the word stays taken.
+  /// Threads: nobody stores to those bytes.
+  void forget(Offset at, Word mask = kWholeWord) {
     if (has_pages_.load(std::memory_order_acquire) != 0) {
-      if (Page* page = find_page(page_of(at)))
-        valid_of(*page, at).fetch_and(~(Word{0xff} << (at % 64)), std::memory_order_release);
+      if (const Page* page = find_page(page_of(at)))
+        withdraw(valid_of(*page, at), bytes_of_mask(mask) << (at % 64));
     }
-    if (Entry* entry = find_entry(at)) entry->mask.store(0, std::memory_order_release);
+    if (Entry* entry = find_entry(at)) withdraw(entry->mask, mask);
   }
 
   /// Calls visit(MaskedWrite) for everything that is here, each bit once. What is stored meanwhile may be among it.
@@ -250,6 +251,10 @@ class AliasTable {
     if ((valid.load(std::memory_order_relaxed) & bits) != bits)
       valid.fetch_or(bits, std::memory_order_release);
   }
+  static void withdraw(Atomic<Word>& valid, Word bits) {
+    if ((valid.load(std::memory_order_relaxed) & bits) != 0)
+      valid.fetch_and(~bits, std::memory_order_release);
+  }
 
   Atomic<Word>& page_word(const Page& page, Offset at) const {
     return shadow_[(index_of(page) * limits_.page_bytes + at % limits_.page_bytes) / kWordBytes];
@@ -266,6 +271,10 @@ class AliasTable {
     // Each bit to a byte of its own, then to all bits of it.
     const Word spread = (bytes * 0x0101010101010101u) & 0x8040201008040201u;
     return (((spread + 0x7f7f7f7f7f7f7f7fu) | spread) >> 7 & 0x0101010101010101u) * 0xff;
+  }
+  /// The reverse: a bit for each byte.
+  static Word bytes_of_mask(Word mask) {
+    return (mask & 0x0101010101010101u) * 0x0102040810204080u >> 56;
   }
   void write_page_word(const Page& page, Offset at, Word value, Word mask) {
     merge(page_word(page, at), value, mask);

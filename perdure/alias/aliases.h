@@ -2,6 +2,7 @@
 // Threads: wraps any, each with its own Wrap; advance() by one at a time.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <optional>
 
@@ -33,8 +34,14 @@ class Aliases {
   /// The newest of the word at `at`; `home(at)` is asked when not all of it is here. Requires: as store().
   template <class Home>
   Word load(Offset at, Home home) const {
-    const auto view = states_.view();
     Word value = 0;
+    const Word mask = peek(at, value);
+    if (mask != kWholeWord) value |= home(at) & ~mask;
+    return value;
+  }
+  /// What is here of it: the bits of the mask that comes back.
+  Word peek(Offset at, Word& value) const {
+    const auto view = states_.view();
     Word mask = tables_[view.active].load(at, value);
     if (view.second && mask != kWholeWord) {
       Word older = 0;
@@ -42,13 +49,19 @@ class Aliases {
       value |= older & ~mask;
       mask |= there;
     }
-    if (mask != kWholeWord) value |= home(at) & ~mask;
-    return value;
+    return mask;
+  }
+  /// Whether nothing was stored since the tables were empty.
+  bool empty() const {
+    return std::all_of(tables_.begin(), tables_.end(), [](const AliasTable<Machine>& table) {
+      return table.words() == 0 && table.pages() == 0;
+    });
   }
 
-  /// Nothing is here of the word at `at` any more: home has it. Threads: nobody stores to that word, and no advance().
-  void forget(Offset at) {
-    for (AliasTable<Machine>& table : tables_) table.forget(at);
+  /// Nothing is here any more of the bytes of `mask` in the word at `at`. Threads: nobody stores to those bytes; advance(),
+  /// which would take them home meanwhile, only where nothing goes home.
+  void forget(Offset at, Word mask = kWholeWord) {
+    for (AliasTable<Machine>& table : tables_) table.forget(at, mask);
   }
   /// As AliasTable::for_each(), for the table that is not active, if it has not gone home.
   /// Threads: no advance() at the same time.

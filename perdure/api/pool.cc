@@ -2,13 +2,16 @@
 
 #include <unistd.h>
 
-#include "perdure/domain/adr.h"
+#include "perdure/domain/any_adr.h"
 #include "perdure/domain/dram.h"
 #include "perdure/domain/eadr.h"
 #include "perdure/domain/sync.h"
 #include "perdure/engine/make_engine.h"
 
 namespace perdure {
+
+template std::unique_ptr<Engine> make_engine(EngineKind, const EngineParts&, Dram);
+template std::unique_ptr<Engine> make_engine(EngineKind, const EngineParts&, Counted<Dram>);
 
 /// Sync's group of waiting threads, shared by all copies of the domain. Outlives the engine.
 struct Pool::Storage {
@@ -93,15 +96,6 @@ std::unique_ptr<Engine> stamp(const PoolOptions& options, const EngineParts& par
   return make_engine(options.engine, parts, Counted<D>(*counters, std::move(domain)));
 }
 
-template <class WriteBack>
-std::unique_ptr<Engine> stamp_adr(const PoolOptions& options, const EngineParts& parts,
-                                  DomainCounters* counters) {
-  if (options.latency)
-    return stamp(options, parts, counters,
-                 Latency<Adr<WriteBack>>(*options.latency, Adr<WriteBack>{}));
-  return stamp(options, parts, counters, Adr<WriteBack>{});
-}
-
 std::unique_ptr<Engine> stamp_memory(const PoolOptions& options, const EngineParts& parts,
                                      DomainCounters* counters) {
   switch (parts.region->domain()) {
@@ -109,11 +103,12 @@ std::unique_ptr<Engine> stamp_memory(const PoolOptions& options, const EnginePar
     case DomainKind::kDram: return stamp(options, parts, counters, Dram{});
     default: break;
   }
-  switch (x86::best_write_back()) {
-    case x86::WriteBack::kClwb: return stamp_adr<x86::Clwb>(options, parts, counters);
-    case x86::WriteBack::kClflushopt: return stamp_adr<x86::Clflushopt>(options, parts, counters);
-    default: return stamp_adr<x86::Clflush>(options, parts, counters);
-  }
+  // Every stamp is a copy of all engines: a branch at each flush is cheap where memory is emulated, or evicted by clflush.
+  if (options.latency)
+    return stamp(options, parts, counters, Latency<AnyAdr>(*options.latency, AnyAdr{}));
+  if (x86::best_write_back() == x86::WriteBack::kClwb)
+    return stamp(options, parts, counters, Adr<x86::Clwb>{});
+  return stamp(options, parts, counters, AnyAdr{});
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // AnyAdr: Adr with the write-back instruction chosen when it runs: one branch per flush, for paths
-//         on which a whole page is copied anyway. Where lines are flushed one by one, take Adr.
+//         on which a whole page is copied anyway, memory is emulated, or the CPU lacks the best.
+//         Where lines are flushed one by one, take Adr.
 #pragma once
 
 #include "perdure/domain/adr.h"

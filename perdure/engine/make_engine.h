@@ -1,6 +1,7 @@
 // Every engine there is.
 #pragma once
 
+#include "perdure/domain/dram.h"
 #include "perdure/engine/redo.h"
 #include "perdure/engine/softwrap.h"
 #include "perdure/engine/undo.h"
@@ -27,5 +28,9 @@ std::unique_ptr<Engine> make_engine(EngineKind kind, const EngineParts& parts, D
   }
   return nullptr;
 }
+
+// Once, in api/pool.cc, and not in each test.
+extern template std::unique_ptr<Engine> make_engine(EngineKind, const EngineParts&, Dram);
+extern template std::unique_ptr<Engine> make_engine(EngineKind, const EngineParts&, Counted<Dram>);
 
 }  // namespace perdure

@@ -339,6 +339,7 @@ void Tx::end() noexcept {
   heap_writes_.clear();
   in_log_ = nullptr;
   allocated_.clear();
+  callers_ = 0;
   freed_.clear();
   in_place_.clear();
   in_place_from_ = 0;
@@ -358,7 +359,10 @@ void Tx::roll_back() noexcept {
     const std::uint64_t version = LockTable::unlocked(world_->clock->draw().stamp);
     for (const Lock& lock : locks_) lock.orec->store(version, std::memory_order_release);
   }
-  for (const Offset object : allocated_) world_->heap->cancel(object);
+  std::size_t index = 0;
+  for (const Offset object : allocated_) {
+    if (index++ >= callers_) world_->heap->cancel(object);
+  }
   locks_.clear();
   reads_.clear();
   end();

@@ -90,6 +90,20 @@ class alignas(kLineBytes) Tx {
     return bytes;
   }
 
+  // ---- the face of wraps (perdure/wraps.h) --------------------------------------------------------
+  /// The bytes of the mask become those of the value.
+  void store_bytes(const MaskedWrite& write) {
+    refuse_unless_storable(write.offset);
+    lock(write.offset);
+    put(write.offset, write.value, write.mask);
+  }
+  /// The commit publishes what the caller has reserved in the heap. Without a commit it stays the caller's.
+  /// Requires: before the transaction allocates for itself.
+  void publish_for_caller(Offset reserved) {
+    PERDURE_CHECK(allocated_.size() == callers_, "the caller's objects come first");
+    if (allocated_.insert(reserved)) ++callers_;
+  }
+
   // ---- the face of compiled transactions: any address, byte by byte ------------------------------
   /// As read() and write(), but exactly these bytes are touched: what lies beside them in the same word may be written
   /// outside transactions at the same time, as C and C++ allow.
@@ -342,6 +356,7 @@ class alignas(kLineBytes) Tx {
   std::uint64_t last_stamp_ = 0;
   std::atomic<std::uint64_t> announced_{~std::uint64_t{0}};
   OffsetSet allocated_;
+  std::size_t callers_ = 0;  // of allocated_, the first ones
   OffsetSet freed_;
   Heap::Cache heap_cache_;
   Solitude::Place place_;

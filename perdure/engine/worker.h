@@ -1,6 +1,7 @@
 // Worker: a thread of the engine that does one job now and then.
 #pragma once
 
+#include <sched.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -27,7 +28,10 @@ class Worker {
     interval_ = interval;
     stop_ = false;
     pid_ = ::getpid();
-    thread_ = std::thread([this] { run(); });
+    thread_ = std::thread([this] {
+      run_where_the_program_may();
+      run();
+    });
   }
   /// Waits for a job under way. Threads: not two at the same time.
   void stop() {
@@ -56,6 +60,12 @@ class Worker {
   }
 
  private:
+  /// A new thread runs where the one that made it does; pinned beside that one it would only take its time.
+  static void run_where_the_program_may() {
+    cpu_set_t allowed;
+    if (::sched_getaffinity(::getpid(), sizeof(allowed), &allowed) == 0)  // of the first thread
+      (void)::sched_setaffinity(0, sizeof(allowed), &allowed);
+  }
   void run() {
     std::unique_lock lock(mutex_);
     while (!stop_) {

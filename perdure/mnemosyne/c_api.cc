@@ -14,7 +14,12 @@ using perdure::mnemosyne::space;
 
 namespace {
 
-thread_local std::string last_error;  // NOLINT: its constructor does not throw
+/// Not a std::string itself: this object file would then offer its destructor, and a linker that looks for one elsewhere
+/// would take the file, and with it the address space that opens before main().
+struct Story {
+  std::string text;
+};
+thread_local Story last_error;  // NOLINT: its constructor does not throw
 
 int errno_of(Code code) {
   switch (code) {
@@ -36,7 +41,7 @@ int errno_of(Code code) {
 }
 
 void note(int code, std::string what) {
-  last_error = std::move(what);
+  last_error.text = std::move(what);
   errno = code;
 }
 void note(const Error& error) { note(errno_of(error.code), error.message); }
@@ -320,5 +325,5 @@ int perdure_set_truncation(const char* when) {
   return -1;
 }
 
-const char* perdure_error() { return last_error.c_str(); }
+const char* perdure_error() { return last_error.text.c_str(); }
 const char* perdure_guarantee() { return space().pool().guarantee().data(); }
