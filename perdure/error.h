@@ -26,6 +26,7 @@ namespace perdure {
   X(kNoSpace, "no-space", "the pool or the device is full")                        \
   X(kInvalid, "invalid", "an argument is out of its documented range")             \
   X(kMisuse, "misuse", "the program broke a rule of the interface")                \
+  X(kAborted, "aborted", "the program took a wrap back itself")                    \
   X(kPoisoned, "poisoned", "an earlier sync failed; the pool refuses more writes") \
   X(kTypeMismatch, "type-mismatch", "a root was opened as another type")
 

@@ -57,7 +57,7 @@ struct WrapOptions {
 /// The wraps of one pool. One object for a pool: loads look only into the tables of theirs.
 /// Threads: any, each with a wrap of its own; constructor and destructor alone. A wrap that is open when its thread ends is
 /// aborted.
-/// Errors: functions throw Exception: kMisuse when a rule of this interface is broken, kNoSpace, kPoisoned. One that a
+/// Errors: functions throw Exception: kMisuse when a rule of this interface is broken, kNoSpace, kAborted, kPoisoned. One that a
 /// store(), write(), allocate() or free() throws has aborted the wrap; close() then says why once more.
 class Wraps {
  public:
@@ -77,7 +77,7 @@ class Wraps {
   ///         kNoSpace (aborted). In any of these but the first two, the level has ended.
   void close();
   /// Takes back what the wrap has stored, allocated and freed, of all levels. They still have to be closed; the outermost
-  /// close() says kMisuse: "aborted". Does nothing when no wrap is open.
+  /// close() says kAborted. Does nothing when no wrap is open.
   void abort() noexcept;
   /// Runs `body` in a wrap and closes it; if `body` throws, aborts it.
   template <class Body>

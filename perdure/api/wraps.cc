@@ -255,7 +255,7 @@ struct Wraps::Leaver {
       const std::shared_ptr<State> state = entry.state.lock();
       if (state == nullptr || state->pid != ::getpid()) continue;
       if (entry.place->depth != 0) {
-        state->undo(*entry.place, {Code::kMisuse, "its thread ended"});
+        state->undo(*entry.place, {Code::kAborted, "its thread ended"});
         state->end(*entry.place);
       }
       const std::lock_guard lock(state->mutex);
@@ -355,7 +355,7 @@ void Wraps::close() {
 void Wraps::abort() noexcept {
   Place& mine = place();
   if (mine.depth != 0 && !mine.failed)
-    state_->undo(mine, {Code::kMisuse, "the wrap was aborted; nothing of it is there"});
+    state_->undo(mine, {Code::kAborted, "the wrap was aborted; nothing of it is there"});
 }
 
 void Wraps::leave() noexcept {

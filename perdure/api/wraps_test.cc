@@ -112,7 +112,7 @@ TEST_P(WrapsOn, AnAbortTakesAllLevelsBack) {
   EXPECT_EQ(wraps_->load((*words_)[0]), 1u);
   EXPECT_EQ(code_thrown_by([&] { wraps_->store((*words_)[0], 3); }), "misuse");
   wraps_->close();
-  EXPECT_EQ(code_thrown_by([&] { wraps_->close(); }), "misuse");
+  EXPECT_EQ(code_thrown_by([&] { wraps_->close(); }), "aborted");
   EXPECT_EQ(wraps_->depth(), 0u);
   EXPECT_EQ(committed(0), 1u);
   EXPECT_EQ(pool_->core().heap().usage().objects, before);

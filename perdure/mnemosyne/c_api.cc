@@ -1,65 +1,19 @@
 // The functions of perdure/mnemosyne.h.
 #include <sys/mman.h>
 
-#include <cerrno>
 #include <cstring>
-#include <new>
 
+#include "perdure/api/c_face.h"
 #include "perdure/append_log.h"
 #include "perdure/mnemosyne.h"
 #include "perdure/mnemosyne/tm_thread.h"
 
 using namespace perdure;  // NOLINT: this file is the C face of that namespace
+using c_face::note;
+using c_face::report;
 using perdure::mnemosyne::space;
 
 namespace {
-
-/// Not a std::string itself: this object file would then offer its destructor, and a linker that looks for one elsewhere
-/// would take the file, and with it the address space that opens before main().
-struct Story {
-  std::string text;
-};
-thread_local Story last_error;  // NOLINT: its constructor does not throw
-
-int errno_of(Code code) {
-  switch (code) {
-    case Code::kNotFound: return ENOENT;
-    case Code::kExists: return EEXIST;
-    case Code::kBusy: return EBUSY;
-    case Code::kNoSpace: return ENOMEM;
-    case Code::kMisuse: return EPERM;
-    case Code::kForeign:
-    case Code::kVersion:
-    case Code::kTruncated:
-    case Code::kCorrupt: return EBADMSG;
-    case Code::kInvalid:
-    case Code::kTypeMismatch: return EINVAL;
-    case Code::kIo:
-    case Code::kPoisoned: return EIO;
-  }
-  return EIO;
-}
-
-void note(int code, std::string what) {
-  last_error.text = std::move(what);
-  errno = code;
-}
-void note(const Error& error) { note(errno_of(error.code), error.message); }
-
-/// Runs `work`, which may throw; on failure notes why and returns `failed`.
-template <class T, class Work>
-T report(T failed, Work work) {
-  try {
-    return work();
-  } catch (const Exception& error) {
-    note(error.error());
-  } catch (const std::bad_alloc&) {
-    note(ENOMEM, "out of memory");
-  } catch (const std::exception& error) {
-    note(EIO, error.what());
-  }
-  return failed;
-}
 
 /// Runs `body(tx)` in the compiled transaction that the thread is in, or as a transaction of its own.
 template <class T, class Body>
@@ -325,5 +279,5 @@ int perdure_set_truncation(const char* when) {
   return -1;
 }
 
-const char* perdure_error() { return last_error.text.c_str(); }
+const char* perdure_error() { return c_face::last_error.text.c_str(); }
 const char* perdure_guarantee() { return space().pool().guarantee().data(); }

@@ -41,6 +41,7 @@ std::vector<Subject> log_scenarios();        // the bare logs, and perdure::Log
 std::vector<Subject> xil_scenarios();        // the bare log of execution in log
 std::vector<Subject> in_log_scenarios();     // an engine that executes in such logs
 std::vector<Subject> softwrap_scenarios();   // tables of words that are not home yet
+std::vector<Subject> wrap_scenarios();       // atomic regions whose isolation is the caller's
 std::vector<Subject> space_scenarios();      // regions and static variables of an address space
 std::vector<Subject> container_scenarios();  // hash_map, btree_map, rb_map, vector, string
 std::vector<Subject> frame_scenarios();  // the frame pool's table: swapping, files, reconstruction

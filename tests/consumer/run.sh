@@ -39,7 +39,7 @@ fresh() {
 
 cmake --install "$1" --prefix "$work/first" >/dev/null
 mv "$work/first" "$work/prefix" # What was installed must not remember where.
-for header in mnemosyne.h address_space.h pool.h; do
+for header in mnemosyne.h softwrap.h wraps.h address_space.h pool.h; do
   [[ -f $work/prefix/include/perdure/$header ]] || fail "perdure/$header is not installed"
 done
 
