@@ -422,5 +422,54 @@ TEST_F(AliasesInterleaved, ThreadsThatWriteNeighbouringBytesDoNotDisturbEachOthe
   }
 }
 
+/// As open wraps do: a word is stored aside, then comes home in another way, and is forgotten.
+interleave::Report forget(bool too_early, unsigned preemptions) {
+  return interleave::explore(
+      [too_early] {
+        auto world = std::make_shared<World>();
+        std::vector<Body> bodies;
+        bodies.emplace_back([world, too_early] {
+          for (Word i = 1; i <= 2; ++i) {
+            world->aliases.states().open(world->wraps[0]);
+            require(world->aliases.store(kFirst, i, byte_mask(0, 1)), "no entry");
+            if (too_early) world->aliases.forget(kFirst, byte_mask(0, 1));
+            world->home[0].store(i);
+            world->aliases.forget(kFirst, byte_mask(0, 1));
+            world->aliases.states().close(world->wraps[0]);
+          }
+        });
+        bodies.emplace_back([world] {
+          Word last = 0;
+          for (int i = 0; i < 3; ++i) {
+            world->aliases.states().open(world->wraps[1]);
+            const Word value = world->load(kFirst);
+            require(value >= last, "what was seen is old again");
+            last = value;
+            world->aliases.states().close(world->wraps[1]);
+          }
+        });
+        bodies.emplace_back([world] {
+          const auto advance = [&] {
+            return world->aliases.advance([&](const auto& table) {
+              table.for_each(
+                  [](const MaskedWrite&) { require(false, "a word was not forgotten"); });
+              return true;
+            });
+          };
+          require(world->aliases.states().fill(), "no change");
+          while (world->aliases.states().state(0) != TableState::kEmpty) {
+            while (!advance()) Interleaved::pause();
+          }
+        });
+        return bodies;
+      },
+      {.preemptions = preemptions, .schedules = 5'000'000});
+}
+
+TEST_F(AliasesInterleaved, WhatIsForgottenOnceItIsHomeIsNeverOldAgain) {
+  expect_sound(forget(false, 2));
+  EXPECT_NE(forget(true, 3).violation, "");
+}
+
 }  // namespace
 }  // namespace perdure::alias

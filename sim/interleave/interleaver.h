@@ -97,6 +97,9 @@ class Atomic {
   T fetch_or(T bits, std::memory_order = std::memory_order_seq_cst) {
     return change([&](T& now) { return static_cast<T>(now | bits); });
   }
+  T fetch_and(T bits, std::memory_order = std::memory_order_seq_cst) {
+    return change([&](T& now) { return static_cast<T>(now & bits); });
+  }
   T fetch_add(T more, std::memory_order = std::memory_order_seq_cst) {
     return change([&](T& now) { return static_cast<T>(now + more); });
   }
