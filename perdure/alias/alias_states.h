@@ -57,6 +57,11 @@ class AliasStates {
     const std::lock_guard lock(mutex_);
     wraps_.push_back(&wrap);
   }
+  /// After its last close().
+  void remove(const Wrap& wrap) {
+    const std::lock_guard lock(mutex_);
+    std::erase(wraps_, &wrap);
+  }
 
   /// Waits while the manager holds new wraps back.
   void open(Wrap& wrap) {

@@ -10,7 +10,7 @@
 #include <optional>
 #include <thread>
 
-#include "perdure/alias/aliases.h"
+#include "perdure/engine/aside.h"
 #include "perdure/engine/write_set.h"
 
 namespace perdure {
@@ -19,8 +19,11 @@ using Clock = std::chrono::steady_clock;
 
 /// A thread's part. Only its thread uses it, but for `opened`.
 struct Wraps::Place {
+  explicit Place(std::unique_ptr<Aside> committed) : aside(std::move(committed)) {}
   alias::Aliases<>::Wrap wrap;
-  bool joined = false;  // the wrap is open in the tables' states
+  std::unique_ptr<Aside> aside;  // for words that are committed
+  bool joined = false;           // the wrap is open in the states of the open tables
+  bool looking = false;          // and the aside is entered, for as long as the wrap is open
   unsigned depth = 0;
   WrapOptions options;
   std::optional<Error> failed;  // why it was aborted
@@ -91,10 +94,21 @@ struct Wraps::State {
   // ---- a wrap -------------------------------------------------------------------------------------
 
   void join(Place& place) {
-    open.states().open(place.wrap);
-    place.joined = true;
+    if (!place.options.local) {
+      open.states().open(place.wrap);
+      place.joined = true;
+    }
+    if (place.aside != nullptr) {
+      place.aside->enter();
+      place.looking = true;
+    }
+  }
+  void stop_looking(Place& place) {
+    if (place.looking) place.aside->leave();
+    place.looking = false;
   }
   void leave_tables(Place& place) {
+    stop_looking(place);
     if (!place.joined) return;
     open.states().close(place.wrap);
     place.joined = false;
@@ -127,6 +141,7 @@ struct Wraps::State {
   }
   void commit(Place& place) {
     drop_writes_to_freed(place);
+    stop_looking(place);  // so that the commit may take home what the engine's tables hold
     pool->atomically(place.options.durability, [&](Tx& tx) {
       for (const Offset object : place.allocated) tx.publish_for_caller(object);
       for (const MaskedWrite& write : place.writes.writes()) tx.store_bytes(write);
@@ -187,9 +202,23 @@ struct Wraps::State {
     }
     if (visit) open.states().close(place.wrap);
     if (whole) return;
+    if (count == 1) {
+      words.value[0] |= committed_word(place, at) & ~words.mask[0];
+      return;
+    }
     std::array<Word, kAtOnce> committed;
     pool->read_only([&](Tx& tx) { tx.read(committed.data(), base() + at, count * kWordBytes); });
     for (std::size_t i = 0; i < count; ++i) words.value[i] |= committed[i] & ~words.mask[i];
+  }
+
+  /// One word is read in one piece: it needs no transaction.
+  Word committed_word(Place& place, Offset at) const {
+    const Word* const home = pool->core().region().word(at);
+    if (place.aside == nullptr) return load_word(home);
+    if (!place.looking) place.aside->enter();
+    const Word word = place.aside->load(at, home);
+    if (!place.looking) place.aside->leave();
+    return word;
   }
 
   /// Requires: the same bytes are in the wrap's list already.
@@ -221,6 +250,8 @@ struct Wraps::State {
     }
   }
 
+  /// Whether this is a child, whose parent has the wraps, and the pool.
+  bool forked() const { return pid != ::getpid(); }
   std::byte* base() const { return pool->core().region().base(); }
   Heap& heap() const { return pool->core().heap(); }
   Offset offset_of(const void* address) const {
@@ -253,7 +284,7 @@ struct Wraps::Leaver {
   ~Leaver() {
     for (const Entry& entry : entries) {
       const std::shared_ptr<State> state = entry.state.lock();
-      if (state == nullptr || state->pid != ::getpid()) continue;
+      if (state == nullptr || state->forked()) continue;
       if (entry.place->depth != 0) {
         state->undo(*entry.place, {Code::kAborted, "its thread ended"});
         state->end(*entry.place);
@@ -290,7 +321,7 @@ Wraps::Place& Wraps::place() const {
     found = state_->idle.back();
     state_->idle.pop_back();
   } else {
-    state_->places.push_back(std::make_unique<Place>());
+    state_->places.push_back(std::make_unique<Place>(state_->pool->core().engine().look_aside()));
     found = state_->places.back().get();
     state_->idle.reserve(state_->places.size());  // what a thread gives back needs no memory
     state_->open.states().add(found->wrap);
@@ -300,6 +331,7 @@ Wraps::Place& Wraps::place() const {
 }
 
 Wraps::Place& Wraps::open_place(std::string_view what) const {
+  state_->pool->core().refuse_after_fork();
   Place& mine = place();
   if (mine.depth == 0)
     throw Exception(Code::kMisuse, std::string(what) + ": this thread has no wrap open");
@@ -318,12 +350,13 @@ void refuse_in_transaction(Pool& pool, std::string_view what) {
 }  // namespace
 
 void Wraps::open(WrapOptions options) {
+  state_->pool->core().refuse_after_fork();
   Place& mine = place();
   if (mine.depth == 0) {
     refuse_in_transaction(*state_->pool, "open");
     mine.options = options;
     mine.opened.store(Clock::now().time_since_epoch().count(), std::memory_order_relaxed);
-    if (!options.local) state_->join(mine);
+    state_->join(mine);
   }
   ++mine.depth;
 }
@@ -353,6 +386,7 @@ void Wraps::close() {
 }
 
 void Wraps::abort() noexcept {
+  if (state_->forked()) return;
   Place& mine = place();
   if (mine.depth != 0 && !mine.failed)
     state_->undo(mine, {Code::kAborted, "the wrap was aborted; nothing of it is there"});
@@ -367,6 +401,7 @@ unsigned Wraps::depth() const { return place().depth; }
 bool Wraps::aborted() const { return place().failed.has_value(); }
 
 void Wraps::read(void* to, const void* from, std::size_t bytes) {
+  state_->pool->core().refuse_after_fork();
   const Region& region = state_->pool->core().region();
   Offset at = state_->offset_of(from);
   if (!inside(at, bytes, 0, region.grown_bytes())) {

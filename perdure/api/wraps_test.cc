@@ -324,6 +324,23 @@ TEST_P(WrapsOn, MisuseIsSaidAndBreaksNothing) {
   EXPECT_EQ(code_thrown_by([&] { Wraps(*pool_, {{100, 16, 64}, 8}); }), "invalid");
 }
 
+TEST_P(WrapsOn, AChildOfForkIsRefused) {
+  wraps_->open();
+  wraps_->store((*words_)[0], 1);
+  EXPECT_EQ(testing::in_child([&] {
+              wraps_->abort();
+              const auto refused = [](auto body) { return code_thrown_by(body) == "misuse"; };
+              return refused([&] { (void)wraps_->load((*words_)[0]); }) &&
+                             refused([&] { wraps_->store((*words_)[0], 2); }) &&
+                             refused([&] { wraps_->close(); }) && refused([&] { wraps_->open(); })
+                         ? 0
+                         : 1;
+            }),
+            0);
+  wraps_->close();
+  EXPECT_EQ(committed(0), 1u);
+}
+
 TEST(WrapsCost, AWrapWaitsOnceAndOneThatStoresNothingNever) {
   DomainCounters counters;
   Image image = Image::formatted();

@@ -10,6 +10,7 @@ namespace perdure {
 class Aside {
  public:
   explicit Aside(alias::Aliases<>& aliases) : aliases_(&aliases) { aliases.states().add(wrap_); }
+  ~Aside() { aliases_->states().remove(wrap_); }
   Aside(const Aside&) = delete;
   Aside& operator=(const Aside&) = delete;
 

@@ -93,6 +93,9 @@ class Engine : public HomeStores {
   virtual Result<RecoveryReport> recover() = 0;
   /// Prepares the Tx of a thread's place in the pool, whose log is `slot`, before its first transaction.
   virtual void attach(Tx& /*tx*/, std::size_t /*slot*/) {}
+  /// Where a thread finds words that are committed and not home, outside transactions; null: all are home.
+  /// Throws: std::bad_alloc.
+  virtual std::unique_ptr<Aside> look_aside() { return nullptr; }
   /// Makes `tx` durable and visible, and ends it. Throws Conflict (nothing happened; roll back and
   /// retry) or Exception kPoisoned (whether the transaction survives is decided at the next open).
   virtual void commit(Tx& tx, std::size_t slot, Durability durability) = 0;

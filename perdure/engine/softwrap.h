@@ -61,6 +61,7 @@ class Softwrap final : public EngineOn<D> {
     place.aside.emplace(aliases_);
     tx.look_aside(&*place.aside);
   }
+  std::unique_ptr<Aside> look_aside() override { return std::make_unique<Aside>(aliases_); }
 
   void commit(Tx& tx, std::size_t slot, Durability /*durability*/) override {
     refuse_if_poisoned();
