@@ -79,11 +79,15 @@ const std::vector<Paper>& papers() {
            {{"figure4"}, one_section<measure_store_times>},
            {{"figure6"}, one_section<measure_arrivals>},
            {{"figure7"}, one_section<measure_alias_tables>},
+           {{"figure8"}, one_section<measure_responses_over_time>},
            {{"figure9"}, one_section<measure_wrap_threads>},
            {{"figure10"}, one_section<measure_line_times>},
            {{"figure11"}, one_section<measure_wrap_sizes>},
            {{"figure12"}, one_section<measure_reuse>},
            {{"figure14"}, one_section<measure_tree_inserts>},
+#ifdef PERDURE_WITH_SQLITE
+           {{"figure16"}, one_section<measure_tpcc>},
+#endif
        },
        true},
   };

@@ -59,7 +59,9 @@ Settings quick_settings() {
                        .line_ns = {0, 2000},
                        .stores = {1, 20},
                        .reuse_percent = {0, 90},
-                       .tree_inserts = 100};
+                       .tree_inserts = 100,
+                       .tpcc_line_ns = {1000},
+                       .tpcc_divisor = 100};
   return settings;
 }
 
@@ -76,6 +78,7 @@ Settings full_settings() {
   settings.blurred.live = 50'000;
   settings.softwrap.array_words = std::uint64_t{1} << 27;
   settings.softwrap.tree_inserts = 1'000'000;
+  settings.softwrap.tpcc_divisor = 1;
   return settings;
 }
 

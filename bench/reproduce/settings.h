@@ -35,6 +35,8 @@ struct SoftwrapSettings {
   std::vector<unsigned> stores = {1, 2, 5, 10, 20, 40};
   std::vector<unsigned> reuse_percent = {0, 10, 25, 50, 75, 90};
   std::uint64_t tree_inserts = 20'000;
+  std::vector<double> tpcc_line_ns = {0, 500, 1000, 2000};
+  std::int64_t tpcc_divisor = 10;  // of the standard's numbers of items, customers and orders
 };
 
 struct Settings {
@@ -122,6 +124,8 @@ Section measure_store_times(const Settings& settings);
 Section measure_arrivals(const Settings& settings);
 /// Figure 7.
 Section measure_alias_tables(const Settings& settings);
+/// Figure 8.
+Section measure_responses_over_time(const Settings& settings);
 /// Figure 9.
 Section measure_wrap_threads(const Settings& settings);
 /// Figure 10.
@@ -132,5 +136,7 @@ Section measure_wrap_sizes(const Settings& settings);
 Section measure_reuse(const Settings& settings);
 /// Figures 13 and 14.
 Section measure_tree_inserts(const Settings& settings);
+/// Figure 16: TPC-C on SQLite, where SQLite is.
+Section measure_tpcc(const Settings& settings);
 
 }  // namespace perdure::bench::reproduce

@@ -1,4 +1,5 @@
-// The evaluation of SoftWrAP: Tables I and II, Figures 4 to 7 and 9 to 14.
+// The evaluation of SoftWrAP: Tables I and II, Figures 4 to 14. (Figure 16: bench/tpcc/figure16.cc.)
+#include <algorithm>
 #include <random>
 
 #include "bench/reproduce/judge.h"
@@ -14,9 +15,10 @@ namespace perdure::bench::reproduce {
 namespace {
 
 const std::vector<WrapSystem> kFour = {kNonAtomic, kUndoLog, kSoftWrap, kDefault};
+const std::vector<WrapSystem> kFive = {kNonAtomic, kUndoLog, kSoftWrap, kPaperFace, kDefault};
 
-WrapOptions wrap_options(const Settings& settings) {
-  WrapOptions options;
+WrapLoad wrap_options(const Settings& settings) {
+  WrapLoad options;
   options.dir = settings.dir;
   options.seed = settings.seed;
   options.array_words = settings.softwrap.array_words;
@@ -41,12 +43,12 @@ enum class Shown : std::uint8_t { kResponse, kRate, kBoth };
 /// Races the systems at each place of the section's x, and adds their series.
 void race_along(Section& section, const std::vector<WrapSystem>& systems, const Settings& settings,
                 Shown shown,
-                const std::function<double(std::size_t place, WrapOptions&)>& arrivals_per_s) {
+                const std::function<double(std::size_t place, WrapLoad&)>& arrivals_per_s) {
   std::vector<std::vector<std::optional<Spread>>> response(systems.size());
   std::vector<std::vector<std::optional<Spread>>> rate(systems.size());
   for (std::size_t place = 0; place < section.x.size(); ++place) {
     tell_progress(section.title.substr(0, section.title.find(':')), place, section.x.size());
-    WrapOptions options = wrap_options(settings);
+    WrapLoad options = wrap_options(settings);
     const double per_s = arrivals_per_s(place, options);
     const auto results = race_wraps(systems, options, per_s, settings.rules);
     for (std::size_t i = 0; i < systems.size(); ++i) {
@@ -76,13 +78,28 @@ void judge(Section& section, std::string_view claim, std::string found, bool agr
       {std::string(claim), std::move(found), agrees, agrees ? "" : std::string(why)});
 }
 
+/// Held against: SoftWrAP is behind Non-Atomic at the first place, and ahead at the last.
+void judge_ends(Section& section, std::string_view claim, std::string_view unit,
+                std::string_view why) {
+  const std::size_t last = section.x.size() - 1;
+  const auto times = [&](std::size_t place) {
+    return fmt::format("{:.1f} us and {:.1f} at {:.0f} {}", at(section, kSoftWrap, place),
+                       at(section, kNonAtomic, place), section.x[place], unit);
+  };
+  judge(section, claim, "SoftWrAP and Non-Atomic: " + times(0) + ", " + times(last),
+        at(section, kSoftWrap, 0) > at(section, kNonAtomic, 0) &&
+            at(section, kSoftWrap, last) < at(section, kNonAtomic, last),
+        why);
+}
+
 /// What a wrap of `stores` asks of memory: fences, and lines of 64 bytes.
 void count_wraps(Section& section, const WrapSystem& system, const Settings& settings) {
   std::vector<std::optional<double>> fences;
   std::vector<std::optional<double>> lines;
   for (const double stores : section.x) {
-    WrapOptions options = wrap_options(settings);
+    WrapLoad options = wrap_options(settings);
     options.engine = system.engine;
+    options.by_wraps = system.by_wraps;
     options.stores = static_cast<unsigned>(stores);
     options.count = true;
     WrapJob job(options);
@@ -110,8 +127,8 @@ Section measure_wraps(const Settings& settings) {
       "retirement together.",
       {paper_softwrap::kStores.begin(), paper_softwrap::kStores.end()});
   section.missing.clear();
-  race_along(section, kFour, settings, Shown::kResponse,
-             [&](std::size_t place, WrapOptions& options) {
+  race_along(section, kFive, settings, Shown::kResponse,
+             [&](std::size_t place, WrapLoad& options) {
                options.stores = static_cast<unsigned>(section.x[place]);
                return 10'000.0;
              });
@@ -121,7 +138,7 @@ Section measure_wraps(const Settings& settings) {
   paper("paper: Non-Atomic", paper_softwrap::kNonAtomicUs);
   paper("paper: Undo Log", paper_softwrap::kUndoUs);
   paper("paper: SoftWrAP", paper_softwrap::kSoftWrapUs);
-  for (const WrapSystem& system : kFour) count_wraps(section, system, settings);
+  for (const WrapSystem& system : kFive) count_wraps(section, system, settings);
 
   std::vector<double> of_non_atomic;
   std::vector<double> of_undo;
@@ -184,7 +201,7 @@ Section measure_store_times(const Settings& settings) {
   };
   using Memory = Adr<x86::Clflushopt>;
   const auto emulated = [] {
-    return Latency<Memory>(write_buffer(paper_softwrap::kLineNs, 0), Memory{});
+    return Latency<Memory>(write_combining_buffer(paper_softwrap::kLineNs, 0), Memory{});
   };
   series("emulated, random", emulated(), false);
   series("emulated, sequential", emulated(), true);
@@ -210,7 +227,7 @@ Section measure_arrivals(const Settings& settings) {
                  "a system can do its response grows with the length of the run.",
                  settings.softwrap.arrivals_per_s);
   race_along(section, kFour, settings, Shown::kBoth,
-             [&](std::size_t place, WrapOptions&) { return section.x[place]; });
+             [&](std::size_t place, WrapLoad&) { return section.x[place]; });
   section.log_y = true;
   const std::size_t last = section.x.size() - 1;
   const auto rate = [&](const WrapSystem& system) {
@@ -238,7 +255,7 @@ Section measure_alias_tables(const Settings& settings) {
   for (const std::uint64_t words : settings.softwrap.alias_words)
     section.x.push_back(static_cast<double>(words));
   race_along(section, {kSoftWrap}, settings, Shown::kRate,
-             [&](std::size_t place, WrapOptions& options) {
+             [&](std::size_t place, WrapLoad& options) {
                options.alias_words = settings.softwrap.alias_words[place];
                return 0.0;
              });
@@ -258,6 +275,49 @@ Section measure_alias_tables(const Settings& settings) {
   return section;
 }
 
+Section measure_responses_over_time(const Settings& settings) {
+  Section section = section_of("figure8", "Figure 8: response over time", "time (ms)",
+                               "SoftWrAP, 50,000 wraps of 10 stores a second, alias tables of 8 K "
+                               "entries, T_w 1 us. One run, the wraps of each quarter of a "
+                               "millisecond together.",
+                               {});
+  constexpr double kSliceUs = 250;
+  constexpr std::size_t kSlices = 40;
+  WrapLoad options = wrap_options(settings);
+  options.trace = true;
+  WrapJob job(options);
+  constexpr double kPerS = 50'000;
+  job.run(settings.rules.seconds / 4, kPerS);
+  const auto trace = job.run(2 * kSlices * kSliceUs / 1e6, kPerS).trace;
+  std::vector<std::optional<double>> highest(kSlices);
+  std::vector<std::optional<double>> mean(kSlices);
+  for (std::size_t slice = 0; slice < kSlices; ++slice) {
+    section.x.push_back(static_cast<double>(slice) * kSliceUs / 1e3);
+    std::size_t wraps = 0;
+    for (const WrapJob::Answer& answer : trace) {
+      if (static_cast<std::size_t>(answer.at_us / kSliceUs) != slice) continue;
+      highest[slice] = std::max(highest[slice].value_or(0), answer.response_us);
+      mean[slice] = mean[slice].value_or(0) + answer.response_us;
+      ++wraps;
+    }
+    if (wraps != 0) *mean[slice] /= static_cast<double>(wraps);
+  }
+  std::vector<double> all;
+  for (const WrapJob::Answer& answer : trace) all.push_back(answer.response_us);
+  std::sort(all.begin(), all.end());
+  const double median = all[all.size() / 2];
+  const auto spikes = std::count_if(highest.begin(), highest.end(),
+                                    [&](const auto& us) { return us.value_or(0) > 3 * median; });
+  section.add_values("highest", "us", Origin::kPerdure, highest);
+  section.add_values("mean", "us", Origin::kPerdure, mean);
+  judge(section, paper_softwrap::kSpikes,
+        fmt::format("half of the wraps take {:.1f} us or less; in {} of {} slices one takes more "
+                    "than three times as long, {:.1f} us at most",
+                    median, spikes, kSlices, all.back()),
+        spikes > 0, "A change of tables stops no wrap here.");
+  return section;
+}
+
 Section measure_wrap_threads(const Settings& settings) {
   Section section =
       section_of("figure9", "Figure 9: threads", "threads",
@@ -265,7 +325,7 @@ Section measure_wrap_threads(const Settings& settings) {
                  "of 2^19 entries, T_w 1 us.",
                  {});
   for (const unsigned threads : settings.softwrap.threads) section.x.push_back(threads);
-  race_along(section, kFour, settings, Shown::kRate, [&](std::size_t place, WrapOptions& options) {
+  race_along(section, kFour, settings, Shown::kRate, [&](std::size_t place, WrapLoad& options) {
     options.threads = settings.softwrap.threads[place];
     options.alias_words = std::uint64_t{1} << 19;
     return 0.0;
@@ -289,19 +349,12 @@ Section measure_line_times(const Settings& settings) {
   Section section = section_of("figure10", "Figure 10: slower memory", "T_w (ns)",
                                "Wraps of 10 stores, 50,000 a second.", settings.softwrap.line_ns);
   race_along(section, kFour, settings, Shown::kResponse,
-             [&](std::size_t place, WrapOptions& options) {
+             [&](std::size_t place, WrapLoad& options) {
                options.line_ns = section.x[place];
                return 50'000.0;
              });
-  const std::size_t last = section.x.size() - 1;
-  const bool agrees = at(section, kSoftWrap, 0) > at(section, kNonAtomic, 0) &&
-                      at(section, kSoftWrap, last) < at(section, kNonAtomic, last);
-  judge(section, paper_softwrap::kSlowMemory,
-        fmt::format("SoftWrAP {:.1f} us and Non-Atomic {:.1f} at {:.0f} ns, {:.1f} and {:.1f} at "
-                    "{:.0f} ns",
-                    at(section, kSoftWrap, 0), at(section, kNonAtomic, 0), section.x[0],
-                    at(section, kSoftWrap, last), at(section, kNonAtomic, last), section.x[last]),
-        agrees, "Aliasing costs less here than the lines that it saves.");
+  judge_ends(section, paper_softwrap::kSlowMemory, "ns",
+             "Aliasing costs less here than the lines that it saves.");
   return section;
 }
 
@@ -310,19 +363,12 @@ Section measure_wrap_sizes(const Settings& settings) {
                                "1,000 wraps a second, T_w 1 us.", {});
   for (const unsigned stores : settings.softwrap.stores) section.x.push_back(stores);
   race_along(section, kFour, settings, Shown::kResponse,
-             [&](std::size_t place, WrapOptions& options) {
+             [&](std::size_t place, WrapLoad& options) {
                options.stores = settings.softwrap.stores[place];
                return 1'000.0;
              });
-  const std::size_t last = section.x.size() - 1;
-  const bool agrees = at(section, kSoftWrap, 0) > at(section, kNonAtomic, 0) &&
-                      at(section, kSoftWrap, last) < at(section, kNonAtomic, last);
-  judge(section, paper_softwrap::kSizes,
-        fmt::format("{:.0f} stores: SoftWrAP {:.1f} us, Non-Atomic {:.1f}; {:.0f} stores: {:.1f} "
-                    "and {:.1f}",
-                    section.x[0], at(section, kSoftWrap, 0), at(section, kNonAtomic, 0),
-                    section.x[last], at(section, kSoftWrap, last), at(section, kNonAtomic, last)),
-        agrees, "A record of one store fits into one line, as the store does.");
+  judge_ends(section, paper_softwrap::kSizes, "stores",
+             "A record of one store fits into one line, as the store does.");
   return section;
 }
 
@@ -333,7 +379,7 @@ Section measure_reuse(const Settings& settings) {
                  "T_w 1 us, alias tables of 8 K entries.",
                  {});
   for (const unsigned percent : settings.softwrap.reuse_percent) section.x.push_back(percent);
-  race_along(section, kFour, settings, Shown::kRate, [&](std::size_t place, WrapOptions& options) {
+  race_along(section, kFour, settings, Shown::kRate, [&](std::size_t place, WrapLoad& options) {
     options.reuse_percent = settings.softwrap.reuse_percent[place];
     return 0.0;
   });
@@ -371,7 +417,7 @@ Section measure_tree_inserts(const Settings& settings) {
         PoolOptions options;
         options.domain = DomainKind::kAdr;
         options.engine = kFour[i].engine;
-        options.latency = write_buffer(paper_softwrap::kLineNs, paper_softwrap::kWaitNs);
+        options.latency = write_combining_buffer(paper_softwrap::kLineNs, paper_softwrap::kWaitNs);
         options.in_place_bytes = ~std::size_t{0};
         options.aliases.words = 4096;
         Pool pool = Pool::create(file.path(), options).value();

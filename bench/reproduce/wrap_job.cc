@@ -10,11 +10,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-PoolOptions pool_options(const WrapOptions& options) {
+PoolOptions pool_options(const WrapLoad& options) {
   PoolOptions pool;
   pool.domain = DomainKind::kAdr;
   pool.engine = options.engine;
-  pool.latency = write_buffer(options.line_ns, options.wait_ns);
+  pool.latency = write_combining_buffer(options.line_ns, options.wait_ns);
   pool.in_place_bytes = ~std::size_t{0};
   pool.aliases.words = options.alias_words;
   pool.log_slots = options.threads + 1;  // and the thread that sets everything up
@@ -24,13 +24,6 @@ PoolOptions pool_options(const WrapOptions& options) {
 }
 
 }  // namespace
-
-LatencyModel write_buffer(double line_ns, double wait_ns) {
-  LatencyModel model;
-  model.drain_ns = line_ns;
-  model.fence_ns = wait_ns;
-  return model;
-}
 
 struct WrapJob::Thread {
   static constexpr std::size_t kRecent = 64;  // words that may be reused
@@ -42,10 +35,11 @@ struct WrapJob::Thread {
   Done done;
 };
 
-WrapJob::WrapJob(const WrapOptions& options)
+WrapJob::WrapJob(const WrapLoad& options)
     : options_(options),
       file_(options.dir, "wraps"),
       pool_(Pool::create(file_.path(), pool_options(options)).value()),
+      wraps_(pool_, {{.words = options.alias_words}}),
       // Not pinned: the thread that retires is started by one of these, and would share its CPU.
       team_(options.threads, false) {
   for (unsigned i = 0; i < options_.threads; ++i) {
@@ -93,10 +87,22 @@ void WrapJob::run_thread(Thread& thread, double seconds, double per_s) {
           first + static_cast<std::uint64_t>(interval * static_cast<double>(thread.done.wraps));
       TscClock::spin_until(arrival);
     }
-    pool_.atomically([&](Tx& tx) {
-      for (const std::uint64_t word : words) tx.store(thread.array[word], word + thread.done.wraps);
-    });
-    ticks += static_cast<double>(TscClock::now() - arrival);
+    if (options_.by_wraps) {
+      wraps_.open();
+      for (const std::uint64_t word : words)
+        wraps_.store(thread.array[word], word + thread.done.wraps);
+      wraps_.close();
+    } else {
+      pool_.atomically([&](Tx& tx) {
+        for (const std::uint64_t word : words)
+          tx.store(thread.array[word], word + thread.done.wraps);
+      });
+    }
+    const auto response = static_cast<double>(TscClock::now() - arrival);
+    if (options_.trace)
+      thread.done.trace.push_back({static_cast<double>(arrival - first) / ticks_per_ns / 1e3,
+                                   response / ticks_per_ns / 1e3});
+    ticks += response;
     ++thread.done.wraps;
   } while (std::chrono::duration<double>(Clock::now() - begin).count() < seconds);
   const double wall = std::chrono::duration<double>(Clock::now() - begin).count();
@@ -107,6 +113,7 @@ void WrapJob::run_thread(Thread& thread, double seconds, double per_s) {
 WrapJob::Done WrapJob::run(double seconds, double per_s) {
   team_.run([&](unsigned index) { run_thread(*threads_[index], seconds, per_s); });
   Done all;
+  all.trace = threads_.front()->done.trace;
   for (const auto& thread : threads_) {
     all.wraps += thread->done.wraps;
     all.per_s += thread->done.per_s;
@@ -115,7 +122,7 @@ WrapJob::Done WrapJob::run(double seconds, double per_s) {
   return all;
 }
 
-std::vector<WrapResult> race_wraps(std::span<const WrapSystem> systems, const WrapOptions& options,
+std::vector<WrapResult> race_wraps(std::span<const WrapSystem> systems, const WrapLoad& options,
                                    double arrivals_per_s, const RaceRules& rules) {
   struct Runs {
     std::vector<double> response_us;
@@ -124,8 +131,9 @@ std::vector<WrapResult> race_wraps(std::span<const WrapSystem> systems, const Wr
   std::vector<Runs> runs(systems.size());
   for (unsigned repetition = 0; repetition < rules.repetitions; ++repetition) {
     for (std::size_t i = 0; i < systems.size(); ++i) {
-      WrapOptions of_system = options;
+      WrapLoad of_system = options;
       of_system.engine = systems[i].engine;
+      of_system.by_wraps = systems[i].by_wraps;
       WrapJob job(of_system);
       job.run(rules.seconds / 4, arrivals_per_s);
       const WrapJob::Done done = job.run(rules.seconds, arrivals_per_s);

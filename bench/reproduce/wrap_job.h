@@ -9,7 +9,7 @@
 
 #include "bench/measure.h"
 #include "bench/system.h"
-#include "perdure/pool.h"
+#include "perdure/wraps.h"
 
 namespace perdure::bench::reproduce {
 
@@ -17,18 +17,19 @@ namespace perdure::bench::reproduce {
 struct WrapSystem {
   std::string_view name;
   EngineKind engine;
+  bool by_wraps = false;  // through perdure/wraps.h, else as transactions
 };
 inline constexpr WrapSystem kNonAtomic{"Non-Atomic", EngineKind::kNonatomic};
 inline constexpr WrapSystem kUndoLog{"Undo Log", EngineKind::kUndo};
 inline constexpr WrapSystem kSoftWrap{"SoftWrAP", EngineKind::kSoftwrap};
+inline constexpr WrapSystem kPaperFace{"SoftWrAP, isolation by the caller", EngineKind::kSoftwrap,
+                                       true};
 inline constexpr WrapSystem kDefault{"our default", EngineKind::kMnemosyne};
 
-/// The paper's emulated memory: a write-combining buffer of 8 lines, T_w a line, T_s for what a wait itself takes.
-LatencyModel write_buffer(double line_ns, double wait_ns);
-
-struct WrapOptions {
+struct WrapLoad {
   std::string dir;
   EngineKind engine = EngineKind::kSoftwrap;
+  bool by_wraps = false;
   double line_ns = 1000;  // T_w
   double wait_ns = 220;   // T_s
   unsigned stores = 10;   // in a wrap
@@ -38,32 +39,39 @@ struct WrapOptions {
   std::uint64_t array_words = std::uint64_t{1} << 22;
   std::uint64_t seed = 1;
   bool count = false;
+  bool trace = false;
 };
 
 class WrapJob {
  public:
   /// Errors: those of Pool::create, thrown.
-  explicit WrapJob(const WrapOptions& options);
+  explicit WrapJob(const WrapLoad& options);
   ~WrapJob();
   WrapJob(const WrapJob&) = delete;
   WrapJob& operator=(const WrapJob&) = delete;
 
+  struct Answer {
+    double at_us;  // when the wrap arrived, since the run began
+    double response_us;
+  };
   struct Done {
     std::uint64_t wraps = 0;
     double response_us = 0;  // mean, from a wrap's arrival to its end
     double per_s = 0;
+    std::vector<Answer> trace;  // WrapLoad::trace, of the first thread
   };
   /// Each thread's wraps arrive `per_s` times a second (0: when the one before has ended), for so long; at least one does.
   Done run(double seconds, double per_s);
-  /// Requires: WrapOptions::count.
+  /// Requires: WrapLoad::count.
   DomainCounts counts() const;
 
  private:
   struct Thread;
   void run_thread(Thread& thread, double seconds, double per_s);
-  WrapOptions options_;
+  WrapLoad options_;
   ScratchFile file_;
   Pool pool_;
+  Wraps wraps_;
   std::vector<std::unique_ptr<Thread>> threads_;
   Team team_;
 };
@@ -73,7 +81,7 @@ struct WrapResult {
   Spread per_s;
 };
 /// Each system by turns, in a pool of its own each time, warmed up.
-std::vector<WrapResult> race_wraps(std::span<const WrapSystem> systems, const WrapOptions& options,
+std::vector<WrapResult> race_wraps(std::span<const WrapSystem> systems, const WrapLoad& options,
                                    double arrivals_per_s, const RaceRules& rules);
 
 }  // namespace perdure::bench::reproduce

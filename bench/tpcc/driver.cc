@@ -9,6 +9,7 @@
 #include "bench/measure.h"
 #include "bench/system.h"
 #include "bench/tpcc/consistency.h"
+#include "bench/tpcc/loader.h"
 #include "bench/tpcc/terminal.h"
 
 namespace perdure::bench::tpcc {
@@ -46,7 +47,7 @@ void judge_growth(const RowCounts& before, const RowCounts& after, const Tally& 
 /// A new connection must find the same, and SQLite no fault in it.
 void judge_reopened(const Load& load, const Mode& mode, const std::string& path,
                     const RowCounts& before, const Tally& told, Outcome& outcome) {
-  Connection connection(path, mode.vfs, Connection::Access::kWrite);
+  Connection connection(path, mode.vfs, Connection::Access::kWrite, mode.parameters);
   outcome.rows = count_rows(connection);
   judge_growth(before, outcome.rows, told, outcome.violations);
   for (std::string& violation : judge(connection, load, "reopened"))
@@ -90,6 +91,15 @@ double Outcome::new_orders_per_s() const {
   return static_cast<double>(tally.new_orders()) / wall_seconds;
 }
 
+void load_original(const std::string& path, const Load& load) {
+  Connection connection(path, "unix", Connection::Access::kCreate);
+  // Nothing to come back to: what a crash leaves of it is thrown away.
+  connection.run("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -65536");
+  tpcc::load(connection, load.size, load.seed);
+  const std::vector<std::string> found = violations(connection, load.size);
+  if (!found.empty()) throw Exception(Code::kCorrupt, "tpcc: as loaded: " + found.front());
+}
+
 Outcome run_round(const Load& load, const Mode& mode, const std::string& original,
                   const std::string& dir, unsigned round) {
   const ScratchDirectory home(dir, "tpcc");
@@ -98,7 +108,7 @@ Outcome run_round(const Load& load, const Mode& mode, const std::string& origina
   {
     Connection from(original, "unix", Connection::Access::kReadOnly);
     before = count_rows(from);
-    Connection copy(path, mode.vfs, Connection::Access::kCreate);
+    Connection copy(path, mode.vfs, Connection::Access::kCreate, mode.parameters);
     copy.copy_from(from);
   }
 

@@ -61,6 +61,11 @@ struct Outcome {
   double new_orders_per_s() const;
 };
 
+/// Makes the database at `path` that rounds are given copies of.
+/// Errors: those of Connection; kCorrupt where the loader itself breaks a condition: what a mode does to the database could
+/// not be told apart from it.
+void load_original(const std::string& path, const Load& load);
+
 /// Runs `load` in `mode` on a copy of the database at `original`, which lies in `dir` and is removed
 /// afterwards. `round` makes the inputs of this round others than those of the rest, but the same in
 /// every mode.

@@ -24,12 +24,25 @@ int flags_of(Connection::Access access) {
   return 0;
 }
 
+std::string uri_of(const std::string& path, const std::string& parameters) {
+  std::string uri = "file:";
+  for (const char c : path) {
+    if (c == '%' || c == '?' || c == '#') {
+      uri += c == '%' ? "%25" : c == '?' ? "%3f" : "%23";
+    } else {
+      uri += c;
+    }
+  }
+  return parameters.empty() ? uri : uri + "?" + parameters;
+}
+
 }  // namespace
 
-Connection::Connection(const std::string& path, const std::string& vfs, Access access) {
+Connection::Connection(const std::string& path, const std::string& vfs, Access access,
+                       const std::string& parameters) {
   try {
-    check(::sqlite3_open_v2(path.c_str(), &connection_, flags_of(access) | SQLITE_OPEN_NOMUTEX,
-                            vfs.c_str()),
+    check(::sqlite3_open_v2(uri_of(path, parameters).c_str(), &connection_,
+                            flags_of(access) | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_URI, vfs.c_str()),
           path);
     check(::sqlite3_busy_timeout(connection_, kBusyTimeoutMs), "busy_timeout");
   } catch (...) {

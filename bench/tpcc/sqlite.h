@@ -18,8 +18,9 @@ namespace perdure::bench::tpcc {
 class Connection {
  public:
   enum class Access : std::uint8_t { kReadOnly, kWrite, kCreate };
-  /// `vfs` by name. A connection that meets another's lock tries again for a minute.
-  Connection(const std::string& path, const std::string& vfs, Access access);
+  /// `vfs` by name, `parameters` of the URI. A connection that meets another's lock tries again for a minute.
+  Connection(const std::string& path, const std::string& vfs, Access access,
+             const std::string& parameters = "");
   ~Connection();
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;

@@ -9,8 +9,6 @@
 
 #include "bench/reproduce/settings.h"
 #include "bench/system.h"
-#include "bench/tpcc/consistency.h"
-#include "bench/tpcc/loader.h"
 #include "bench/tpcc/report.h"
 #include "tools/command.h"
 
@@ -42,17 +40,6 @@ std::vector<Mode> modes_of(const Options& options) {
   for (const std::string& name : options.modes) add(name);
   for (const std::string& name : options.vfses) add(name);
   return modes;
-}
-
-/// Errors: throws Exception kCorrupt where the loader itself breaks a condition: what a mode does to
-/// the database could not be told apart from it.
-void load_original(const std::string& path, const Load& load) {
-  Connection connection(path, "unix", Connection::Access::kCreate);
-  // Nothing to come back to: what a crash leaves of it is thrown away.
-  connection.run("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -65536");
-  tpcc::load(connection, load.size, load.seed);
-  const std::vector<std::string> found = violations(connection, load.size);
-  if (!found.empty()) throw Exception(Code::kCorrupt, "tpcc: as loaded: " + found.front());
 }
 
 /// Says what comes next, of `total` steps.

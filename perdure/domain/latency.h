@@ -26,6 +26,15 @@ struct LatencyModel {
   unsigned buffer_lines = 8;
 };
 
+/// The memory of SoftWrAP's evaluation (§V-B): a write-combining buffer of 8 lines, of which one leaves every `line_ns` (T_w);
+/// `wait_ns` (T_s) is what a wait itself takes.
+constexpr LatencyModel write_combining_buffer(double line_ns, double wait_ns = 220) {
+  LatencyModel model;
+  model.drain_ns = line_ns;
+  model.fence_ns = wait_ns;
+  return model;
+}
+
 /// The time-stamp counter as a clock.
 class TscClock {
  public:
