@@ -119,20 +119,21 @@ class Wraps {
   Place& open_place(std::string_view what) const;
   template <class Work>
   auto in_wrap(std::string_view what, Work work);
-  void leave() noexcept;
+  void leave(unsigned depth) noexcept;
 
   std::shared_ptr<State> state_;
 };
 
 template <class Body>
 auto Wraps::run(Body&& body, WrapOptions options) {
+  const unsigned before = depth();
   open(options);
   const auto guarded = [&] {
     try {
       return body();
     } catch (...) {
       abort();
-      leave();
+      leave(before);
       throw;
     }
   };

@@ -66,7 +66,7 @@ const std::vector<Paper> kPapers = {
     {"softwrap",
      "Figure 6 ",
      {"table2", "figure4", "figure6", "figure7", "figure9", "figure10", "figure11", "figure12",
-      "figure14"},
+      "figure14", "figure8", "figure16"},
      1000,
      0}};
 

@@ -115,6 +115,9 @@ TEST_P(Refusals, WrongParametersAreNamed) {
   expect_refused(uri(path, "capacity=-1"), SQLITE_CANTOPEN, "a number of bytes");
   expect_refused(uri(path, "capacity=99999999T"), SQLITE_CANTOPEN, "a number of bytes");
   expect_refused(uri(path, "threads=0"), SQLITE_CANTOPEN, "from 1 to 4096");
+  expect_refused(uri(path, "domain=sync&line_ns=1000"), SQLITE_CANTOPEN, "on the adr domain only");
+  expect_refused(uri(path, "engine=softwrap&alias_words=100"), SQLITE_CANTOPEN,
+                 "each must be a power of two");
   expect_refused(uri(path, "nolock=1"), SQLITE_CANTOPEN, "must lock");
   expect_refused(uri(path, "immutable=1"), SQLITE_CANTOPEN, "must lock");
   EXPECT_FALSE(std::filesystem::exists(path));

@@ -127,11 +127,10 @@ Section measure_wraps(const Settings& settings) {
       "retirement together.",
       {paper_softwrap::kStores.begin(), paper_softwrap::kStores.end()});
   section.missing.clear();
-  race_along(section, kFive, settings, Shown::kResponse,
-             [&](std::size_t place, WrapLoad& options) {
-               options.stores = static_cast<unsigned>(section.x[place]);
-               return 10'000.0;
-             });
+  race_along(section, kFive, settings, Shown::kResponse, [&](std::size_t place, WrapLoad& options) {
+    options.stores = static_cast<unsigned>(section.x[place]);
+    return 10'000.0;
+  });
   const auto paper = [&](const char* name, const std::array<double, 3>& values) {
     section.add_values(name, "us", Origin::kPaper, {values.begin(), values.end()});
   };
@@ -276,7 +275,7 @@ Section measure_alias_tables(const Settings& settings) {
 }
 
 Section measure_responses_over_time(const Settings& settings) {
-  Section section = section_of("figure8", "Figure 8: response over time", "time (ms)",
+  Section section = section_of("figure8", "Figure 8: response over time", "time (us)",
                                "SoftWrAP, 50,000 wraps of 10 stores a second, alias tables of 8 K "
                                "entries, T_w 1 us. One run, the wraps of each quarter of a "
                                "millisecond together.",
@@ -292,7 +291,7 @@ Section measure_responses_over_time(const Settings& settings) {
   std::vector<std::optional<double>> highest(kSlices);
   std::vector<std::optional<double>> mean(kSlices);
   for (std::size_t slice = 0; slice < kSlices; ++slice) {
-    section.x.push_back(static_cast<double>(slice) * kSliceUs / 1e3);
+    section.x.push_back(static_cast<double>(slice) * kSliceUs);
     std::size_t wraps = 0;
     for (const WrapJob::Answer& answer : trace) {
       if (static_cast<std::size_t>(answer.at_us / kSliceUs) != slice) continue;
@@ -348,11 +347,10 @@ Section measure_wrap_threads(const Settings& settings) {
 Section measure_line_times(const Settings& settings) {
   Section section = section_of("figure10", "Figure 10: slower memory", "T_w (ns)",
                                "Wraps of 10 stores, 50,000 a second.", settings.softwrap.line_ns);
-  race_along(section, kFour, settings, Shown::kResponse,
-             [&](std::size_t place, WrapLoad& options) {
-               options.line_ns = section.x[place];
-               return 50'000.0;
-             });
+  race_along(section, kFour, settings, Shown::kResponse, [&](std::size_t place, WrapLoad& options) {
+    options.line_ns = section.x[place];
+    return 50'000.0;
+  });
   judge_ends(section, paper_softwrap::kSlowMemory, "ns",
              "Aliasing costs less here than the lines that it saves.");
   return section;
@@ -362,11 +360,10 @@ Section measure_wrap_sizes(const Settings& settings) {
   Section section = section_of("figure11", "Figure 11: size of wraps", "stores in a wrap",
                                "1,000 wraps a second, T_w 1 us.", {});
   for (const unsigned stores : settings.softwrap.stores) section.x.push_back(stores);
-  race_along(section, kFour, settings, Shown::kResponse,
-             [&](std::size_t place, WrapLoad& options) {
-               options.stores = settings.softwrap.stores[place];
-               return 1'000.0;
-             });
+  race_along(section, kFour, settings, Shown::kResponse, [&](std::size_t place, WrapLoad& options) {
+    options.stores = settings.softwrap.stores[place];
+    return 1'000.0;
+  });
   judge_ends(section, paper_softwrap::kSizes, "stores",
              "A record of one store fits into one line, as the store does.");
   return section;

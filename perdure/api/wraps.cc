@@ -306,7 +306,10 @@ Wraps::Wraps(Pool& pool, const WrapSettings& settings) {
   state_ = std::make_shared<State>(pool, settings);
 }
 
-Wraps::~Wraps() = default;
+Wraps::~Wraps() {
+  // In a child it is left alone, as the pool is: its threads and locks are the parent's.
+  if (state_->forked()) (void)new std::shared_ptr<State>(std::move(state_));
+}
 
 Wraps::Place& Wraps::place() const {
   thread_local Leaver mine;
@@ -392,9 +395,12 @@ void Wraps::abort() noexcept {
     state_->undo(mine, {Code::kAborted, "the wrap was aborted; nothing of it is there"});
 }
 
-void Wraps::leave() noexcept {
+/// Without a commit.
+void Wraps::leave(unsigned depth) noexcept {
+  if (state_->forked()) return;
   Place& mine = place();
-  if (--mine.depth == 0) state_->end(mine);
+  mine.depth = depth;
+  if (depth == 0) state_->end(mine);
 }
 
 unsigned Wraps::depth() const { return place().depth; }

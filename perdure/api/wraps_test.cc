@@ -126,6 +126,7 @@ TEST_P(WrapsOn, WhatABodyThrowsAbortsIt) {
     wraps_->store((*words_)[0], 1);
     wraps_->run([&] {
       wraps_->store((*words_)[1], 1);
+      wraps_->open();  // closed by what the exception ends
       throw Mine{};
     });
   }),
