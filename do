@@ -10,6 +10,7 @@
 #:   fuzz [SECONDS]      every fuzz target for SECONDS each (default 20)
 #:   crash [ARGS]        the crash explorer over every scenario
 #:   bench [ARGS]        the benchmarks
+#:   sqlite-suite [ARGS] SQLite's own test scripts on the VFS perdure (--help says more); fetches SQLite's source
 #:   reproduce [ARGS]    a paper's evaluation, its values beside ours: ./do reproduce mnemosyne --html report.html
 #:   tidy                clang-format and clang-tidy over our sources, changing nothing
 #:   docs                lists the documentation and checks it
@@ -140,6 +141,8 @@ verb_test() {
   printf '%s\n' "${summary[@]}"
   return "$status"
 }
+
+verb_sqlite-suite() { apps/sqlite/suite/run "$@"; }
 
 verb_tidy() {
   local status=0

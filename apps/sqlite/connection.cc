@@ -78,6 +78,9 @@ int Connection::control(int operation, void* argument) {
     case SQLITE_FCNTL_LOCKSTATE:
       *static_cast<int*>(argument) = static_cast<int>(level_);
       return SQLITE_OK;
+    case SQLITE_FCNTL_HAS_MOVED:  // Asked before a transaction writes; it then fails with SQLITE_READONLY_DBMOVED.
+      *static_cast<int*>(argument) = database_.moved() ? 1 : 0;
+      return SQLITE_OK;
     case SQLITE_FCNTL_SIZE_HINT: return SQLITE_OK;  // the pool grows by itself
     case SQLITE_FCNTL_POWERSAFE_OVERWRITE:
       // On, and it cannot be switched off: see vfs.cc, device_characteristics().

@@ -1,5 +1,6 @@
 #include "apps/sqlite/databases.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -34,6 +35,13 @@ std::string first_bytes(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   file.read(bytes.data(), bytes.size());
   return {bytes.data(), static_cast<std::size_t>(file.gcount())};
+}
+
+/// Where a file stands: its device and inode; zeros when there is none.
+std::pair<dev_t, ino_t> place_of(const std::string& path) {
+  struct stat status{};
+  if (::stat(path.c_str(), &status) != 0) return {};
+  return {status.st_dev, status.st_ino};
 }
 
 Refusal refusal(const Request& request, const Error& error) {
@@ -75,6 +83,10 @@ std::unique_ptr<Database> open_pool(const Request& request) {
 }
 
 void refuse_other_options(const Database& open, const Request& request) {
+  if (open.moved())  // To join its connections would be to read what is not in the file, and to lose what is written.
+    throw Refusal{SQLITE_CANTOPEN, request.path +
+                                       ": removed, renamed or replaced while it is open in this "
+                                       "process; close every connection to it first"};
   if (request.plain != (open.plain != nullptr))
     throw Refusal{SQLITE_CANTOPEN, request.path + ": open in this process by the VFS perdure" +
                                        (request.plain ? "" : "-plain")};
@@ -102,6 +114,7 @@ PlainStore* plain_store(Pool& pool, const Request& request) {
 
 Database::Database(const Request& request, Pool opened)
     : path(request.path),
+      place(place_of(request.path)),
       options(request.options),
       pool(std::move(opened)),
       plain(plain_store(pool, request)),
@@ -110,6 +123,8 @@ Database::Database(const Request& request, Pool opened)
   keeps.gives_chunks_back = false;  // a journal is made anew with each transaction
   if (plain != nullptr) journal.emplace(pool, &plain->journal, keeps);
 }
+
+bool Database::moved() const { return place_of(path) != place; }
 
 std::unique_ptr<DatabaseHold> open_database(const Request& request) {
   Registry& all = registry();

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "apps/sqlite/database_file.h"
 #include "apps/sqlite/errors.h"
@@ -29,7 +30,10 @@ struct Request {
 struct Database {
   /// Errors: throws Exception kTypeMismatch when it belongs to the other VFS.
   Database(const Request& request, Pool opened);
+  /// Whether its file was removed, renamed or replaced: what is committed then is lost when the last connection is closed.
+  bool moved() const;
   const std::string path;
+  const std::pair<dev_t, ino_t> place;
   const PoolOptions options;
   Pool pool;
   PlainStore* const plain;  // null: of the VFS perdure

@@ -106,6 +106,27 @@ TEST_P(Refusals, ASecondProcessIsToldThatTheDatabaseIsBusy) {
   EXPECT_EQ(sql.ask("SELECT v FROM t"), "1;3");
 }
 
+TEST_P(Refusals, AFileThatWasRemovedOrReplacedIsNotWrittenAnyMore) {
+  for (const std::string mode : {"delete", "persist", "off"}) {
+    SCOPED_TRACE(mode);
+    {
+      Sql sql(uri(path));
+      sql.must("PRAGMA journal_mode=" + mode + "; CREATE TABLE t(v); INSERT INTO t VALUES(1)");
+      std::filesystem::rename(path, path + ".away");
+      EXPECT_EQ(sql.run("INSERT INTO t VALUES(2)"), mode == "off" ? SQLITE_OK : SQLITE_READONLY);
+      EXPECT_EQ(sql.ask("SELECT count(*) FROM t WHERE v=1"), "1");
+      expect_refused(uri(path), SQLITE_CANTOPEN, "removed, renamed or replaced");
+      EXPECT_FALSE(std::filesystem::exists(path));
+      std::ofstream(path) << "another file";
+      expect_refused(uri(path), SQLITE_CANTOPEN, "removed, renamed or replaced");
+    }
+    EXPECT_EQ(contents_of(path), "another file");
+    std::filesystem::rename(path + ".away", path);
+    EXPECT_EQ(Sql(uri(path)).ask("SELECT v FROM t"), mode == "off" ? "1;2" : "1");
+    std::filesystem::remove(path);
+  }
+}
+
 TEST_P(Refusals, WrongParametersAreNamed) {
   expect_refused(uri(path, "engine=warp"), SQLITE_CANTOPEN,
                  "engine=warp in its URI; it may be one of mnemosyne, blurred");
