@@ -31,16 +31,9 @@ std::uint64_t Heap::find_blocks(std::uint64_t count) {
       Segment& candidate = segment(s);
       if (candidate.kind == SegmentKind::kFree) free_segment = std::min(free_segment, s);
       if (candidate.kind != SegmentKind::kBlocks) continue;
-      std::uint64_t run = 0;
-      for (std::uint64_t b = 0; b < blocks_per_segment_; ++b) {
-        if (!candidate.is_free(b)) {
-          run = 0;
-          if (candidate.free_bits[b / 64] == 0) b |= 63;  // none of these either
-          continue;
-        }
-        seen_free = true;
-        if (++run == count) return s * blocks_per_segment_ + b + 1 - count;
-      }
+      const std::uint64_t block = candidate.find_run(count);
+      if (block < blocks_per_segment_) return s * blocks_per_segment_ + block;
+      seen_free = seen_free || !candidate.is_full();
       if (!seen_free && s == search_from_ && free_segment == segment_count_) ++search_from_;
     }
     if (free_segment < segment_count_) {

@@ -36,10 +36,30 @@ struct Heap::Segment {
     const std::uint64_t bit = std::uint64_t{1} << (block % 64);
     if (free) {
       free_bits[block / 64] |= bit;
+      no_run_ = kUnknown;
     } else {
       free_bits[block / 64] &= ~bit;
     }
   }
+  /// The first of `count` free blocks in a row; blocks.size() if there are not so many.   Requires: blocks_mutex_.
+  std::uint64_t find_run(std::uint64_t count) {
+    if (count >= no_run_) return blocks.size();
+    bool any = false;
+    std::uint64_t run = 0;
+    for (std::uint64_t b = 0; b < blocks.size(); ++b) {
+      if (!is_free(b)) {
+        run = 0;
+        if (free_bits[b / 64] == 0) b |= 63;  // none of these either
+        continue;
+      }
+      any = true;
+      if (++run == count) return b + 1 - count;
+    }
+    no_run_ = any ? count : 1;
+    return blocks.size();
+  }
+  /// After a find_run() that found none.
+  bool is_full() const { return no_run_ == 1; }
   // Written under blocks_mutex_, and fixed while objects live in it; read also by transactions that
   // another has overtaken.
   std::atomic<heap_layout::SegmentKind> kind;
@@ -47,6 +67,12 @@ struct Heap::Segment {
   std::vector<Block> blocks;
   /// Which of them are kFree, for a search that need not look at each. Under blocks_mutex_.
   std::vector<std::uint64_t> free_bits;
+
+ private:
+  static constexpr std::uint64_t kUnknown = ~std::uint64_t{0};
+  /// So many free blocks in a row, or more, are not here. What is filled by large objects has a rest that is too short for
+  /// the next one, and is not searched for each of them.
+  std::uint64_t no_run_ = kUnknown;
 };
 
 /// What an offset points at.
