@@ -11,9 +11,9 @@ namespace perdure::bench::tpcc {
 
 struct Mode {
   std::string vfs;
-  std::string journal;      // as PRAGMA journal_mode answers
-  std::string synchronous;  // as PRAGMA synchronous takes
-  std::string parameters;   // of the database's URI, as "engine=softwrap&domain=adr"
+  std::string journal;          // as PRAGMA journal_mode answers
+  std::string synchronous;      // as PRAGMA synchronous takes
+  std::string parameters = {};  // of the database's URI, as "engine=softwrap&domain=adr"
 
   /// "unix/wal/full".
   std::string name() const { return vfs + "/" + journal + "/" + synchronous; }
