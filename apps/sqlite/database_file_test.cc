@@ -207,7 +207,7 @@ TEST_P(DatabaseFileUnderPowerCuts, ChangesByWholeCommits) {
   scenario.engine = GetParam();
   if (scenario.engine == EngineKind::kSoftwrap) scenario.truncation = Truncation::kWhenFull;
   scenario.aliases = {1024, 16, 64};
-  if (kSanitized) scenario.steps = 2;
+  if (kSanitized) scenario.steps = scenario.resume_steps = 1;
   crash::Options options;
   options.full_limit = kSanitized ? 4 : 32;
   options.samples = kSanitized ? 1 : 2;
