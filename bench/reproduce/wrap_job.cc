@@ -1,5 +1,7 @@
 #include "bench/reproduce/wrap_job.h"
 
+#include <sys/mman.h>
+
 #include <chrono>
 #include <random>
 
@@ -53,6 +55,11 @@ WrapJob::WrapJob(const WrapLoad& options)
       tx.store(*root, tx.link_to(array));
       return array;
     });
+    // Whose first store to a page it is would pay for the page: in the wrap, or in the thread that retires.
+    const auto begin = round_up(reinterpret_cast<std::uintptr_t>(thread.array), kPageBytes);
+    (void)::madvise(reinterpret_cast<void*>(begin),
+                    round_down(options_.array_words * kWordBytes - kPageBytes, kPageBytes),
+                    MADV_POPULATE_WRITE);
   }
 }
 WrapJob::~WrapJob() = default;

@@ -75,7 +75,8 @@ Section measure_tpcc(const Settings& settings) {
   section.judgements.push_back(
       {std::string(paper_softwrap::kTpcc), found, agrees,
        agrees ? ""
-              : "What a commit of SQLite changes is whole pages here: the words that differ."});
+              : "A page that SQLite reads is looked up in the tables word by word, which "
+                "takes most of a transaction where memory is fast."});
   return section;
 }
 

@@ -18,7 +18,7 @@ void prepare(Connection& connection, const Load& load, const Mode& mode) {
 
 Terminals::Terminals(const Load& load, const Mode& mode, const std::string& path,
                      std::uint64_t seed, std::mutex& turn)
-    : connection_(path, mode.vfs, Connection::Access::kWrite),
+    : connection_(path, mode.vfs, Connection::Access::kWrite, mode.parameters),
       session_((prepare(connection_, load, mode), connection_), turn),
       draw_(seed, load.size, constants_of_run(load.seed, constants_of_load(load.seed))) {
   for (std::size_t kind = 0; kind < kCards.size(); ++kind)
