@@ -89,7 +89,7 @@ class Wraps {
   bool aborted() const;
 
   /// The newest value, of this wrap, of another open one (not a local one), or committed. Also outside wraps.
-  /// Addresses outside the pool are read as they are.
+  /// Addresses outside the pool are read as they are.   Errors: kMisuse in a forked child; also of read().
   template <Field T>
   T load(const T& field) {
     T value;

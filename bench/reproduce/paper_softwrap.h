@@ -57,7 +57,6 @@ inline constexpr std::string_view kTree =
 inline constexpr double kDiskPerS = 20;  // transactions, at most, on the disk of the time
 inline constexpr std::string_view kTpcc =
     "SoftWrAP is almost as fast as Non-Atomic, and over 30 times as fast as the disk (more than "
-    "600 "
-    "transactions a second) with T_w of 1 and 2 us";
+    "600 transactions a second) with T_w of 1 and 2 us";
 
 }  // namespace perdure::bench::reproduce::paper_softwrap

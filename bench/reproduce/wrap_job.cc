@@ -56,6 +56,7 @@ WrapJob::WrapJob(const WrapLoad& options)
       return array;
     });
     // Whose first store to a page it is would pay for the page: in the wrap, or in the thread that retires.
+    // (Linux before 5.14 cannot, and they do.)
     const auto begin = round_up(reinterpret_cast<std::uintptr_t>(thread.array), kPageBytes);
     (void)::madvise(reinterpret_cast<void*>(begin),
                     round_down(options_.array_words * kWordBytes - kPageBytes, kPageBytes),

@@ -23,9 +23,10 @@ Section measure_tpcc(const Settings& settings) {
   section.x = settings.softwrap.tpcc_line_ns;
   section.method = fmt::format(
       "`perdure bench tpcc` with the VFS perdure (Figure 15 B), a warehouse of 1 in {} of the "
-      "standard's rows, one terminal, synchronous full. Every round ends with the standard's "
-      "twelve "
-      "conditions and an integrity check.",
+      "standard's rows, one terminal, synchronous full. (Undo Log takes a commit that its log "
+      "cannot "
+      "hold word by word at once.) Every round ends with the standard's twelve conditions and an "
+      "integrity check.",
       settings.softwrap.tpcc_divisor);
   section.missing =
       "The paper's values are in a picture only; the sentences of its text stand below.";

@@ -49,6 +49,7 @@ void set(std::uint64_t& option, std::size_t setting) {
 }
 
 std::unique_ptr<Attached> attach(const char* path, const perdure_wrap_settings& asked) {
+  if (path == nullptr) throw Exception(Code::kInvalid, "wrapAttach: no path");
   PoolOptions options;
   options.engine =
       choice("engine", asked.engine, EngineKind::kSoftwrap,
@@ -113,6 +114,8 @@ int perdure_wrap_detach() {
 void* perdure_wrap_root(const char* name, std::size_t size) {
   return report<void*>(nullptr, [&] {
     Pool& pool = here().pool;
+    if (name == nullptr || size == 0)
+      throw Exception(Code::kInvalid, "wrapRoot: a root has a name, and a byte at least");
     return pool.atomically([&](Tx& tx) {
       const std::optional<PoolCore::Root> root =
           pool.core().find_root(tx, name, kRootType, size, true);

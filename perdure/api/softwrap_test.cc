@@ -63,12 +63,15 @@ TEST_P(CFace, KeepsWhatAClosedWrapHasStored) {
   EXPECT_EQ(wrapWrite(words->text + 7, text.data(), text.size()), 0);
   EXPECT_EQ(wrapLoad(&words->first), -1);
   EXPECT_EQ(wrapClose(), 0) << wrapError();
+  ASSERT_EQ(wrapOpen(WRAP_RELAXED | WRAP_LOCAL), 0);
+  EXPECT_EQ(wrapStore(&words->second, 77), 0);
+  EXPECT_EQ(wrapClose(), 0) << wrapError();
   const Words* const before = words;
   ASSERT_EQ(wrapDetach(), 0);
   attach();
   EXPECT_EQ(words, before) << "it is at the same address in each run";
   EXPECT_EQ(wrapLoad(&words->first), -1);
-  EXPECT_EQ(wrapLoad(&words->second), 0);
+  EXPECT_EQ(wrapLoad(&words->second), 77);
   EXPECT_EQ(wrapLoad(&words->third), 2.5);
   EXPECT_EQ(wrapLoad(&words->fourth), 3);
   std::string found(500, '?');
@@ -151,6 +154,8 @@ TEST_P(CFace, TellsWhatIsWrong) {
   EXPECT_EQ(wrapRoot("words", 8), nullptr);
   EXPECT_EQ(perdure_wrap_guarantee(), nullptr);
 
+  EXPECT_EQ(wrapAttach(nullptr, nullptr), -1);
+  EXPECT_EQ(errno, EINVAL);
   settings.engine = "paper";
   EXPECT_EQ(wrapAttach(path.c_str(), &settings), -1);
   EXPECT_EQ(errno, EINVAL);
@@ -167,8 +172,11 @@ TEST_P(CFace, TellsWhatIsWrong) {
   attach();
   EXPECT_EQ(wrapAttach(path.c_str(), nullptr), -1);
   EXPECT_EQ(errno, EBUSY);
-  EXPECT_EQ(wrapRoot("words", 8), nullptr);
-  EXPECT_EQ(errno, EINVAL);
+  for (const char* name : {"words", static_cast<const char*>(nullptr)}) {
+    EXPECT_EQ(wrapRoot(name, 8), nullptr);
+    EXPECT_EQ(errno, EINVAL);
+  }
+  EXPECT_EQ(wrapRoot("none", 0), nullptr);
   EXPECT_EQ(wrapStore(&words->first, 1), -1) << "no wrap is open";
   EXPECT_EQ(errno, EPERM);
   EXPECT_EQ(wrapOpen(64), -1);
