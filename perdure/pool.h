@@ -46,7 +46,10 @@ struct PoolOptions {
   /// On memory, new objects of at least so many bytes are initialised in place, at the price of a second fence; the largest
   /// number: none are. docs/adr/0012-large-new-objects-in-place.md
   std::size_t in_place_bytes = kInPlaceBytes;
-  /// Of EngineKind::kSoftwrap: its two tables in DRAM (sizes are powers of two), and when one is full: when 1 in
+  /// Of EngineKind::kSoftwrap: how much of DRAM its private pages may take; those of open wraps and of structures with a
+  /// protocol of their own (perdure::Log) come on top.
+  std::uint64_t private_bytes = std::uint64_t{256} << 20;
+  /// Of EngineKind::kSoftwrapTables: its two tables in DRAM (sizes are powers of two), and when one is full: when 1 in
   /// alias_threshold of its entries is taken.
   alias::AliasLimits aliases{};
   std::uint64_t alias_threshold = 8;

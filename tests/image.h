@@ -2,13 +2,14 @@
 // process leaves behind.
 #pragma once
 
-#include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <vector>
 
 #include "perdure/domain/dram.h"
 #include "perdure/engine/make_engine.h"
 #include "perdure/pool.h"
+#include "sim/crash/working_view.h"
 
 namespace perdure::testing {
 
@@ -28,16 +29,11 @@ class RoomyBacking final : public Backing {
 class Image {
  public:
   explicit Image(std::uint64_t bytes)
-      : bytes_(bytes),
-        base_(
-            static_cast<std::byte*>(std::aligned_alloc(kPageBytes, round_up(bytes, kPageBytes)))) {
-    std::memset(base_.get(), 0, round_up(bytes, kPageBytes));
-  }
-  Image(const Image& other) : Image(other.bytes_) {
-    std::memcpy(base_.get(), other.base_.get(), bytes_);
-  }
+      : bytes_(bytes), memory_(std::make_unique<crash::SharedMemory>(bytes)) {}
+  Image(const Image& other) : Image(other.bytes_) { *this = other; }
+  Image(Image&&) = default;
   Image& operator=(const Image& other) {
-    std::memcpy(base_.get(), other.base_.get(), bytes_);
+    std::memcpy(memory_->base(), other.memory_->base(), bytes_);
     return *this;
   }
 
@@ -48,7 +44,7 @@ class Image {
     return image;
   }
 
-  std::byte* base() { return base_.get(); }
+  std::byte* base() { return memory_->base(); }
   std::uint64_t bytes() const { return bytes_; }
   Word& word(Offset offset) { return *reinterpret_cast<Word*>(base() + offset); }
   Superblock super() {
@@ -57,7 +53,8 @@ class Image {
     return super;
   }
   bool operator==(const Image& other) const {
-    return bytes_ == other.bytes_ && std::memcmp(base_.get(), other.base_.get(), bytes_) == 0;
+    return bytes_ == other.bytes_ &&
+           std::memcmp(memory_->base(), other.memory_->base(), bytes_) == 0;
   }
 
   Result<std::unique_ptr<Region>> region(DomainKind kind = DomainKind::kDram) {
@@ -65,6 +62,7 @@ class Image {
   }
   /// Opens the pool in place, on Dram. The image must outlive it.
   Result<Pool> pool(EngineKind engine = EngineKind::kMnemosyne, unsigned lock_bits = 8) {
+    if (engine == EngineKind::kSoftwrap) return paged_pool(Dram{}, lock_bits);
     auto opened = region();
     if (!opened) return opened.error();
     return Pool::adopt(
@@ -72,13 +70,27 @@ class Image {
         [engine](const EngineParts& parts) { return make_engine(engine, parts, Dram{}); },
         lock_bits);
   }
+  /// The same with the engine softwrap, over private pages. Of more than half of `most` some are given back.
+  template <Domain D>
+  Result<Pool> paged_pool(D domain, unsigned lock_bits = 8, std::uint64_t most = 16) {
+    views_.push_back(std::make_unique<crash::WorkingView>(*memory_, most));
+    crash::WorkingView& view = *views_.back();
+    auto opened = Region::open_memory(view.base(), bytes(), bytes(), DomainKind::kDram, backing_);
+    if (!opened) return opened.error();
+    return Pool::adopt(
+        std::move(opened).value(),
+        [&](const EngineParts& parts) {
+          return make_paged_engine(parts, view.domain(std::move(domain)));
+        },
+        lock_bits);
+  }
+  /// The pages of the pool that paged_pool() opened last.
+  PrivatePages& private_pages() { return views_.back()->pages(); }
 
  private:
-  struct Free {
-    void operator()(std::byte* memory) const { std::free(memory); }
-  };
   std::uint64_t bytes_;
-  std::unique_ptr<std::byte, Free> base_;
+  std::unique_ptr<crash::SharedMemory> memory_;
+  std::vector<std::unique_ptr<crash::WorkingView>> views_;
   RoomyBacking backing_;
 };
 

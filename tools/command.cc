@@ -30,11 +30,12 @@ void add_engine_options(CLI::App& command, EngineKind& engine, Truncation& trunc
        {"blurred", EngineKind::kBlurred},
        {"adaptive", EngineKind::kAdaptive},
        {"softwrap", EngineKind::kSoftwrap},
+       {"softwrap-tables", EngineKind::kSoftwrapTables},
        {"base", EngineKind::kBase},
        {"undo", EngineKind::kUndo},
        {"nonatomic", EngineKind::kNonatomic},
        {"volatile", EngineKind::kVolatile}},
-      "mnemosyne, blurred, adaptive, softwrap, or a yardstick: base, undo; without "
+      "mnemosyne, blurred, adaptive, softwrap, softwrap-tables, or a yardstick: base, undo; without "
       "atomicity: nonatomic, volatile");
   add_choice<Truncation>(
       command, "--truncation", truncation,

@@ -74,7 +74,7 @@ void change_truncation(Pool& pool, EngineKind engine) {
   for (;;) {
     for (const Truncation truncation : {Truncation::kEachCommit, Truncation::kWhenFull,
                                         Truncation::kNextCommit, Truncation::kBackground}) {
-      if (engine == EngineKind::kSoftwrap && !retires_by(truncation)) continue;
+      if (is_softwrap(engine) && !retires_by(truncation)) continue;
       pool.set_truncation(truncation);
       std::this_thread::sleep_for(std::chrono::milliseconds(3));
     }
@@ -246,7 +246,8 @@ class Torture {
   /// That of the next worker.
   EngineKind engine() const {
     constexpr std::array kTurns = {EngineKind::kMnemosyne, EngineKind::kBlurred,
-                                   EngineKind::kAdaptive, EngineKind::kSoftwrap};
+                                   EngineKind::kAdaptive, EngineKind::kSoftwrap,
+                                   EngineKind::kSoftwrapTables};
     return options_->change ? kTurns[kills_ % kTurns.size()] : options_->pool.engine;
   }
 

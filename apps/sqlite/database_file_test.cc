@@ -205,7 +205,7 @@ struct DatabaseFileUnderPowerCuts : ::testing::TestWithParam<EngineKind> {};
 TEST_P(DatabaseFileUnderPowerCuts, ChangesByWholeCommits) {
   crash::Scenario scenario = growth("sqlite-growth");
   scenario.engine = GetParam();
-  if (scenario.engine == EngineKind::kSoftwrap) scenario.truncation = Truncation::kWhenFull;
+  if (is_softwrap(scenario.engine)) scenario.truncation = Truncation::kWhenFull;
   scenario.aliases = {1024, 16, 64};
   if (kSanitized) scenario.steps = scenario.resume_steps = 1;
   crash::Options options;
@@ -224,8 +224,8 @@ TEST_P(DatabaseFileUnderPowerCuts, ChangesByWholeCommits) {
 
 INSTANTIATE_TEST_SUITE_P(, DatabaseFileUnderPowerCuts,
                          ::testing::Values(EngineKind::kMnemosyne, EngineKind::kBlurred,
-                                           EngineKind::kSoftwrap),
-                         [](const auto& engine) { return std::string(engine_name(engine.param)); });
+                                           EngineKind::kSoftwrapTables),
+                         [](const auto& engine) { return testing::name_of(engine.param); });
 
 /// A canary: the size is set by a transaction of its own.
 TEST(DatabaseFileUnderPowerCutsCanary, AGapBetweenContentAndSizeIsNoticed) {

@@ -73,6 +73,7 @@ Request request_of(const char* name, int flags) {
     refuse(name, "threads", sqlite3_uri_parameter(name, "threads"), "it may be from 1 to 4096");
   options.log_slots = static_cast<std::uint32_t>(threads);
   read_bytes(name, "alias_words", options.aliases.words);
+  read_bytes(name, "private_bytes", options.private_bytes);
   if (sqlite3_uri_parameter(name, "line_ns") != nullptr) {
     std::uint64_t line_ns = 0;
     read_bytes(name, "line_ns", line_ns);

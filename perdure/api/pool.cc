@@ -5,6 +5,7 @@
 #include "perdure/domain/any_adr.h"
 #include "perdure/domain/dram.h"
 #include "perdure/domain/eadr.h"
+#include "perdure/domain/paged.h"
 #include "perdure/domain/sync.h"
 #include "perdure/engine/make_engine.h"
 
@@ -13,9 +14,10 @@ namespace perdure {
 template std::unique_ptr<Engine> make_engine(EngineKind, const EngineParts&, Dram);
 template std::unique_ptr<Engine> make_engine(EngineKind, const EngineParts&, Counted<Dram>);
 
-/// Sync's group of waiting threads, shared by all copies of the domain. Outlives the engine.
+/// What copies of a domain share. Outlives the engine.
 struct Pool::Storage {
-  SyncGroup<RegionDevice> group;
+  std::optional<SyncGroup<RegionDevice>> group;  // on files: Sync's waiting threads
+  std::optional<PrivatePages> pages;             // of the engine softwrap
   int owner_pid = ::getpid();
 };
 void Pool::StorageDelete::operator()(Storage* storage) const {
@@ -27,6 +29,9 @@ namespace {
 
 /// The heap's largest record fits into what it leaves of the smallest log.
 constexpr std::uint64_t kLeastLogLimit = std::uint64_t{16} << 10;
+
+/// A commit that finds too many pages waits until some are given back, which should be worth it.
+constexpr std::uint64_t kLeastPrivateBytes = 16 * kPageBytes;
 
 Geometry geometry_of(const PoolOptions& options) {
   return {options.capacity_bytes, options.segment_bytes, options.ring_bytes, options.log_slots,
@@ -65,12 +70,13 @@ Result<void> check_options(const std::string& path, const PoolOptions& options) 
   if (options.truncation != Truncation::kAuto && !is_durable(options.engine))
     return Error{Code::kInvalid,
                  path + ": a yardstick engine keeps no logs; leave truncation at auto"};
-  if (options.engine == EngineKind::kSoftwrap && options.truncation != Truncation::kAuto &&
+  if (is_softwrap(options.engine) && options.truncation != Truncation::kAuto &&
       !retires_by(options.truncation))
-    return Error{Code::kInvalid,
-                 path +
-                     ": the softwrap engine retires its tables in the background or "
-                     "when one is full; truncation must be auto, background or when-full"};
+    return Error{
+        Code::kInvalid,
+        path +
+            ": the softwrap engines retire what is aside in the background or "
+            "when there is no more room; truncation must be auto, background or when-full"};
   if (options.engine == EngineKind::kUndo && options.truncation != Truncation::kAuto &&
       options.truncation != Truncation::kEachCommit)
     return Error{
@@ -82,6 +88,10 @@ Result<void> check_options(const std::string& path, const PoolOptions& options) 
                                      ", must be 0 (no limit but the log's size) or at least " +
                                      std::to_string(kLeastLogLimit)};
   if (auto valid = check_aliases(path, options); !valid) return valid;
+  if (options.private_bytes < kLeastPrivateBytes)
+    return Error{Code::kInvalid, path + ": private_bytes is " +
+                                     std::to_string(options.private_bytes) + ", must be at least " +
+                                     std::to_string(kLeastPrivateBytes)};
   if (options.lock_bits < 1 || options.lock_bits > 30)
     return Error{Code::kInvalid, path + ": lock_bits is " + std::to_string(options.lock_bits) +
                                      ", must be from 1 to 30"};
@@ -111,6 +121,30 @@ std::unique_ptr<Engine> stamp_memory(const PoolOptions& options, const EnginePar
   return stamp(options, parts, counters, AnyAdr{});
 }
 
+/// The engine softwrap, over private pages. What it counts is what goes home.
+template <Domain D>
+std::unique_ptr<Engine> stamp_paged(PrivatePages& pages, const EngineParts& parts,
+                                    DomainCounters* counters, D domain) {
+  const std::ptrdiff_t to_home = parts.region->home() - parts.region->base();
+  if (counters == nullptr)
+    return make_paged_engine(parts, Paged<D>(pages, to_home, std::move(domain)));
+  return make_paged_engine(
+      parts, Paged<Counted<D>>(pages, to_home, Counted<D>(*counters, std::move(domain))));
+}
+std::unique_ptr<Engine> stamp_paged_memory(const PoolOptions& options, PrivatePages& pages,
+                                           const EngineParts& parts, DomainCounters* counters) {
+  switch (parts.region->domain()) {
+    case DomainKind::kEadr: return stamp_paged(pages, parts, counters, Eadr{});
+    case DomainKind::kDram: return stamp_paged(pages, parts, counters, Dram{});
+    default: break;
+  }
+  if (options.latency)
+    return stamp_paged(pages, parts, counters, Latency<AnyAdr>(*options.latency, AnyAdr{}));
+  return stamp_paged(pages, parts, counters, AnyAdr{});
+}
+
+bool is_paged(const PoolOptions& options) { return options.engine == EngineKind::kSoftwrap; }
+
 }  // namespace
 
 Result<Pool> Pool::create(const std::string& path, const PoolOptions& options) {
@@ -123,25 +157,33 @@ Result<Pool> Pool::create(const std::string& path, const PoolOptions& options) {
 
 Result<Pool> Pool::open(const std::string& path, const PoolOptions& options) {
   if (auto valid = check_options(path, options); !valid) return valid.error();
-  auto region = Region::open_file(path, options.domain, Region::Access::kReadWrite);
+  Region::OpenOptions how;
+  how.private_heap = is_paged(options);
+  auto region = Region::open_file(path, options.domain, Region::Access::kReadWrite, how);
   if (!region) return region.error();
   return open_region(std::move(region).value(), options);
 }
 
 Result<Pool> Pool::open_region(std::unique_ptr<Region> region, const PoolOptions& options) {
   if (auto valid = check_options(region->path(), options); !valid) return valid.error();
-  if (options.engine == EngineKind::kSoftwrap && region->range_bytes() != ~std::uint64_t{0})
+  if (is_softwrap(options.engine) && region->range_bytes() != ~std::uint64_t{0})
     return Error{
         Code::kInvalid,
         region->path() +
-            ": the softwrap engine keeps committed words in tables, where a program that uses "
+            ": the softwrap engines keep committed words aside, where a program that uses "
             "an address space without transactions would not find them; use another engine"};
   Pool pool;
   pool.engine_ = options.engine;
   if (options.count) pool.counters_ = std::make_unique<DomainCounters>();
   const Region& opened = *region;
   const bool sync = opened.domain() == DomainKind::kSync;
-  if (sync) pool.storage_.reset(new Storage{{RegionDevice(opened), opened.base()}});
+  const bool paged = is_paged(options);
+  if (sync || paged) pool.storage_.reset(new Storage);
+  if (sync) pool.storage_->group.emplace(RegionDevice(opened), opened.base());
+  if (paged)
+    pool.storage_->pages.emplace(opened.base(), opened.superblock().heap_offset,
+                                 opened.geometry().capacity_bytes,
+                                 options.private_bytes / kPageBytes);
   auto core = PoolCore::open(
       std::move(region),
       [&](EngineParts parts) {
@@ -150,9 +192,13 @@ Result<Pool> Pool::open_region(std::unique_ptr<Region> region, const PoolOptions
         parts.in_place_bytes = options.in_place_bytes;
         parts.aliases = options.aliases;
         parts.alias_threshold = options.alias_threshold;
+        Storage* const storage = pool.storage_.get();
+        if (sync && paged)
+          return stamp_paged(*storage->pages, parts, pool.counters_.get(),
+                             Sync<RegionDevice>(*storage->group));
         if (sync)
-          return stamp(options, parts, pool.counters_.get(),
-                       Sync<RegionDevice>(pool.storage_->group));
+          return stamp(options, parts, pool.counters_.get(), Sync<RegionDevice>(*storage->group));
+        if (paged) return stamp_paged_memory(options, *storage->pages, parts, pool.counters_.get());
         return stamp_memory(options, parts, pool.counters_.get());
       },
       options.lock_bits);

@@ -355,7 +355,8 @@ TEST_F(Roots, OneNameIsCreatedOnceByManyThreads) {
 TEST(PoolEngines, TheYardsticksRunTheSamePrograms) {
   for (const EngineKind engine :
        {EngineKind::kMnemosyne, EngineKind::kBlurred, EngineKind::kAdaptive, EngineKind::kSoftwrap,
-        EngineKind::kBase, EngineKind::kUndo, EngineKind::kNonatomic, EngineKind::kVolatile}) {
+        EngineKind::kSoftwrapTables, EngineKind::kBase, EngineKind::kUndo, EngineKind::kNonatomic,
+        EngineKind::kVolatile}) {
     SCOPED_TRACE(engine_name(engine));
     Image image = Image::formatted({std::uint64_t{4} << 20, std::uint64_t{128} << 10, 4096, 8, 16});
     Pool pool = image.pool(engine).value();

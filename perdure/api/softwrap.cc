@@ -53,8 +53,8 @@ std::unique_ptr<Attached> attach(const char* path, const perdure_wrap_settings& 
   PoolOptions options;
   options.engine =
       choice("engine", asked.engine, EngineKind::kSoftwrap,
-             std::array{EngineKind::kSoftwrap, EngineKind::kMnemosyne, EngineKind::kBlurred,
-                        EngineKind::kAdaptive, EngineKind::kUndo},
+             std::array{EngineKind::kSoftwrap, EngineKind::kSoftwrapTables, EngineKind::kMnemosyne,
+                        EngineKind::kBlurred, EngineKind::kAdaptive, EngineKind::kUndo},
              engine_name);
   options.domain = choice("domain", asked.domain, DomainKind::kAuto,
                           std::array{DomainKind::kAuto, DomainKind::kAdr, DomainKind::kEadr,

@@ -83,12 +83,12 @@ INSTANTIATE_TEST_SUITE_P(
                        ::testing::Values(EngineKind::kMnemosyne, EngineKind::kBlurred,
                                          EngineKind::kAdaptive)),
     name_of);
-INSTANTIATE_TEST_SUITE_P(Tables, TruncationTest,
-                         ::testing::Combine(::testing::ValuesIn(kOfTables),
-                                            ::testing::Values(DomainKind::kDram, DomainKind::kAdr,
-                                                              DomainKind::kSync),
-                                            ::testing::Values(EngineKind::kSoftwrap)),
-                         name_of);
+INSTANTIATE_TEST_SUITE_P(
+    Tables, TruncationTest,
+    ::testing::Combine(::testing::ValuesIn(kOfTables),
+                       ::testing::Values(DomainKind::kDram, DomainKind::kAdr, DomainKind::kSync),
+                       ::testing::Values(EngineKind::kSoftwrap, EngineKind::kSoftwrapTables)),
+    name_of);
 
 // ---- results ------------------------------------------------------------------------------------
 
@@ -140,9 +140,9 @@ TEST_P(TruncationTest, ResultsAreThoseOfEveryOtherChoice) {
   }
   {
     Pool pool = open();
-    const Truncation of_auto = engine() == EngineKind::kSoftwrap ? Truncation::kBackground
-                               : on_memory()                     ? Truncation::kNextCommit
-                                                                 : Truncation::kWhenFull;
+    const Truncation of_auto = is_softwrap(engine()) ? Truncation::kBackground
+                               : on_memory()         ? Truncation::kNextCommit
+                                                     : Truncation::kWhenFull;
     EXPECT_EQ(pool.core().engine().truncation(), mode() != Truncation::kAuto ? mode() : of_auto);
     EXPECT_EQ(work(pool, rounds), expected);
   }
@@ -184,7 +184,8 @@ TEST_P(TruncationTest, ALongTransactionIsInNobodysWay) {
 TEST_P(TruncationTest, OfWhatIsAcknowledgedTheLogsHoldWhatTheModeSays) {
   Pool pool = open();
   auto* table = pool.root<Table>("table");
-  const bool retires_tables = engine() == EngineKind::kSoftwrap;  // and those are far from full
+  const bool retires_tables =
+      engine() == EngineKind::kSoftwrapTables;  // and those are far from full
   pool.checkpoint();
   EXPECT_EQ(records_in_logs(), 0u);
   for (std::uint64_t i = 1; i <= 5; ++i) {
@@ -205,8 +206,9 @@ TEST_P(TruncationTest, OfWhatIsAcknowledgedTheLogsHoldWhatTheModeSays) {
     EXPECT_EQ(left, 0u);
   }
   if (retires_tables) return;
-  pool.set_truncation(mode() == Truncation::kWhenFull ? Truncation::kNextCommit
-                                                      : Truncation::kWhenFull);
+  const Truncation other =
+      is_softwrap(engine()) ? Truncation::kBackground : Truncation::kNextCommit;
+  pool.set_truncation(mode() == Truncation::kWhenFull ? other : Truncation::kWhenFull);
   EXPECT_EQ(records_in_logs(), 0u) << "a change empties the logs first";
 }
 
@@ -274,9 +276,10 @@ INSTANTIATE_TEST_SUITE_P(
     Domains, SwitchingTest,
     ::testing::Combine(::testing::Values(DomainKind::kDram, DomainKind::kAdr, DomainKind::kSync),
                        ::testing::Values(EngineKind::kMnemosyne, EngineKind::kBlurred,
-                                         EngineKind::kAdaptive, EngineKind::kSoftwrap)),
+                                         EngineKind::kAdaptive, EngineKind::kSoftwrap,
+                                         EngineKind::kSoftwrapTables)),
     [](const auto& of) {
-      return std::string(engine_name(std::get<1>(of.param))) + "_" +
+      return testing::name_of(std::get<1>(of.param)) + "_" +
              std::string(domain_name(std::get<0>(of.param)));
     });
 
@@ -310,8 +313,7 @@ TEST_P(SwitchingTest, TheChoiceMayChangeWhileFourThreadsCommit) {
     const int switches = domain == DomainKind::kSync ? 25 : kSanitized ? 100 : 400;
     for (int i = 0; i < switches; ++i) {
       const auto turn = static_cast<std::size_t>(i * 3);
-      pool.set_truncation(engine == EngineKind::kSoftwrap ? kOfTables[turn % 4 % 3]
-                                                          : kAll[turn % kAll.size()]);
+      pool.set_truncation(is_softwrap(engine) ? kOfTables[turn % 4 % 3] : kAll[turn % kAll.size()]);
       if (i % 4 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
     stop = true;

@@ -10,6 +10,7 @@
 #include <optional>
 #include <thread>
 
+#include "perdure/domain/private_pages.h"
 #include "perdure/engine/aside.h"
 #include "perdure/engine/write_set.h"
 
@@ -27,7 +28,9 @@ struct Wraps::Place {
   unsigned depth = 0;
   WrapOptions options;
   std::optional<Error> failed;  // why it was aborted
+  /// What it has stored; where it stored in place, what was there before.
   WriteSet writes;
+  OffsetSet pinned;  // pages that hold what it stored in place
   OffsetSet allocated;
   OffsetSet freed;
   std::atomic<Clock::rep> opened{0};  // when; 0: not open
@@ -35,7 +38,10 @@ struct Wraps::Place {
 
 struct Wraps::State {
   State(Pool& of, const WrapSettings& with)
-      : pool(&of), settings(with), open(with.open, with.threshold) {}
+      : pool(&of),
+        settings(with),
+        pages(of.core().engine().pages_for_open_words()),
+        open(with.open, with.threshold) {}
 
   // ---- the open tables ------------------------------------------------------------------------------
 
@@ -94,7 +100,8 @@ struct Wraps::State {
   // ---- a wrap -------------------------------------------------------------------------------------
 
   void join(Place& place) {
-    if (!place.options.local) {
+    if (place.options.local) locals.fetch_add(1, std::memory_order_relaxed);
+    if (!place.options.local && pages == nullptr) {
       open.states().open(place.wrap);
       place.joined = true;
     }
@@ -114,16 +121,30 @@ struct Wraps::State {
     place.joined = false;
     if (open.is_full()) take_turns();
   }
-  void forget(Place& place, const MaskedWrite& write) {
-    if (!place.options.local) open.forget(write.offset, write.mask);
+  /// The word is again as if the wrap had not stored it.
+  void take_back(Place& place, const MaskedWrite& write) {
+    if (in_place(place)) {
+      CachedStores::merge(word(write.offset), write.value, write.mask);
+    } else if (!place.options.local) {
+      open.forget(write.offset, write.mask);
+    }
   }
+  /// What it stored stands where the engine has it.
   void forget_all(Place& place) {
-    for (const MaskedWrite& write : place.writes.writes()) forget(place, write);
+    if (!place.options.local && !in_place(place)) {
+      for (const MaskedWrite& write : place.writes.writes()) open.forget(write.offset, write.mask);
+    }
+    for (const Offset page : place.pinned) pages->unpin(base() + page, 1);
+    place.pinned.clear();
     place.writes.clear();
   }
   /// Nothing of the wrap is left, but that it is open.
   void undo(Place& place, Error why) {
-    forget_all(place);  // first: who gets the space next may store there
+    // First: who gets the space next may store there.
+    if (in_place(place)) {
+      for (const MaskedWrite& write : place.writes.writes()) take_back(place, write);
+    }
+    forget_all(place);
     for (const Offset object : place.allocated) heap().cancel(object);
     place.allocated.clear();
     place.freed.clear();
@@ -132,6 +153,8 @@ struct Wraps::State {
   }
   void end(Place& place) {
     leave_tables(place);
+    if (place.options.local) locals.fetch_sub(1, std::memory_order_relaxed);
+    place.options.local = false;
     place.writes.clear();
     place.allocated.clear();
     place.freed.clear();
@@ -144,7 +167,10 @@ struct Wraps::State {
     stop_looking(place);  // so that the commit may take home what the engine's tables hold
     pool->atomically(place.options.durability, [&](Tx& tx) {
       for (const Offset object : place.allocated) tx.publish_for_caller(object);
-      for (const MaskedWrite& write : place.writes.writes()) tx.store_bytes(write);
+      for (MaskedWrite write : place.writes.writes()) {
+        if (in_place(place)) write.value = load_word(word(write.offset));
+        tx.store_bytes(write);
+      }
       for (const Offset object : place.freed) tx.free(base() + object);
     });
     place.allocated.clear();
@@ -161,7 +187,7 @@ struct Wraps::State {
     for (const MaskedWrite& write : place.writes.writes()) {
       auto after = std::upper_bound(gone.begin(), gone.end(), std::pair(write.offset, ~Offset{0}));
       if (after != gone.begin() && write.offset < std::prev(after)->second) {
-        forget(place, write);
+        take_back(place, write);
       } else {
         kept.push_back(write);
       }
@@ -170,7 +196,45 @@ struct Wraps::State {
     for (const MaskedWrite& write : kept) place.writes.put(write.offset, write.value, write.mask);
   }
 
-  // ---- words --------------------------------------------------------------------------------------
+  // ---- words in place -----------------------------------------------------------------------------
+
+  bool in_place(const Place& place) const { return pages != nullptr && !place.options.local; }
+  Word* word(Offset at) const { return pool->core().region().word(at); }
+
+  /// Requires: a pin on a page is one of its wrap, and stays until what it stored is committed or taken back.
+  void store_in_place(Place& place, const MaskedWrite& write) {
+    const Offset page = round_down(write.offset, kPageBytes);
+    if (!place.pinned.contains(page)) {
+      pages->pin(base() + page, 1);
+      place.pinned.insert(page);
+    }
+    const MaskedWrite* known = place.writes.find(write.offset);
+    const Word fresh = write.mask & ~(known != nullptr ? known->mask : 0);
+    if (fresh != 0) place.writes.put(write.offset, load_word(word(write.offset)), fresh);
+    if (write.mask == kWholeWord) {
+      CachedStores::store(word(write.offset), write.value);
+    } else {
+      CachedStores::merge(word(write.offset), write.value, write.mask);
+    }
+  }
+  /// Whether a load is one: nobody's words are anywhere else.
+  bool loads_in_place() const {
+    return pages != nullptr && locals.load(std::memory_order_relaxed) == 0;
+  }
+  void load_in_place(void* to, Offset at, std::size_t bytes) const {
+    auto* out = static_cast<std::byte*>(to);
+    while (bytes > 0) {
+      const std::size_t skip = at % kWordBytes;
+      const std::size_t here = std::min(bytes, kWordBytes - skip);
+      const Word value = load_word(word(at - skip));
+      std::memcpy(out, reinterpret_cast<const std::byte*>(&value) + skip, here);
+      out += here;
+      at += here;
+      bytes -= here;
+    }
+  }
+
+  // ---- words in tables ----------------------------------------------------------------------------
 
   static constexpr std::size_t kAtOnce = 64;
   struct Words {
@@ -188,7 +252,7 @@ struct Wraps::State {
     for (std::size_t i = 0; i < count; ++i) {
       const Offset word = at + i * kWordBytes;
       words.value[i] = words.mask[i] = 0;
-      if (const MaskedWrite* mine = place.writes.find(word)) {
+      if (const MaskedWrite* mine = in_place(place) ? nullptr : place.writes.find(word)) {
         words.mask[i] = mine->mask;
         words.value[i] = mine->value & mine->mask;
       }
@@ -264,9 +328,11 @@ struct Wraps::State {
 
   Pool* pool;
   const WrapSettings settings;
-  alias::Aliases<> open;  // what open wraps have stored, but for local ones
-  std::mutex manager;     // of `open`
-  std::mutex mutex;       // of the next two
+  PrivatePages* const pages;        // where the engine has any: open words stand in place
+  std::atomic<unsigned> locals{0};  // local wraps that are open
+  alias::Aliases<> open;            // what open wraps have stored, but for local ones
+  std::mutex manager;               // of `open`
+  std::mutex mutex;                 // of the next two
   std::vector<std::unique_ptr<Place>> places;
   std::vector<Place*> idle;
   const int pid = ::getpid();
@@ -414,6 +480,7 @@ void Wraps::read(void* to, const void* from, std::size_t bytes) {
     std::memcpy(to, from, bytes);
     return;
   }
+  if (state_->loads_in_place()) return state_->load_in_place(to, at, bytes);
   Place& mine = place();
   auto* out = static_cast<std::byte*>(to);
   State::Words words;
@@ -454,6 +521,9 @@ void Wraps::write(void* to, const void* from, std::size_t bytes) {
                       "a store to an address outside the pool's objects; wraps store to what was "
                       "allocated in the pool");
     const auto* in = static_cast<const std::byte*>(from);
+    if (state_->in_place(mine))
+      return State::by_words(
+          at, in, bytes, [&](const MaskedWrite& write) { state_->store_in_place(mine, write); });
     State::by_words(at, in, bytes, [&](const MaskedWrite& write) {
       mine.writes.put(write.offset, write.value, write.mask);
     });

@@ -21,7 +21,8 @@ enum class EngineKind : std::uint8_t {
   kMnemosyne,  // word STM, tornbit redo log, home words forced one commit later (files: in bulk)
   kBlurred,    // the same with execution in log: uncommitted values stand in the log, too
   kAdaptive,   // either, for each thread whichever it finds to be the quicker one (BPPM-A)
-  kSoftwrap,   // write-aside: home words stand in tables in DRAM, and go home in the background
+  kSoftwrap,  // write-aside: home words stand in private pages in DRAM, and go home in the background
+  kSoftwrapTables,  // the same as in the paper: they stand in alias tables
   kBase,  // yardstick: what the papers improve on. Log, wait, commit word, wait; home words forced at each commit
   kUndo,  // yardstick: each word's old value logged and waited for before it is overwritten
   kNonatomic,  // yardstick: isolated, durable at the end, but a power cut may leave half of it
@@ -31,7 +32,7 @@ enum class EngineKind : std::uint8_t {
 /// When the home words of a commit become durable and its record leaves the log. Every choice is safe; they differ in
 /// who waits for what, and for how long.
 enum class Truncation : std::uint8_t {
-  kAuto,  // kNextCommit on memory, kWhenFull on files; of the yardstick kBase, kEachCommit; of kSoftwrap, kBackground
+  kAuto,  // kNextCommit on memory, kWhenFull on files; of the yardstick kBase, kEachCommit; of the softwrap engines, kBackground
   kEachCommit,  // Mnemosyne's synchronous truncation: at the end of the commit itself; three fences
   kNextCommit,  // home words under the fence of the thread's next commit; logs emptied together when one is full
   kWhenFull,  // both when a log is full
@@ -67,6 +68,7 @@ constexpr std::string_view engine_name(EngineKind kind) {
     case EngineKind::kBlurred: return "blurred";
     case EngineKind::kAdaptive: return "adaptive";
     case EngineKind::kSoftwrap: return "softwrap";
+    case EngineKind::kSoftwrapTables: return "softwrap-tables";
     case EngineKind::kBase: return "base";
     case EngineKind::kUndo: return "undo";
     case EngineKind::kNonatomic: return "nonatomic";
@@ -80,9 +82,13 @@ constexpr bool is_durable(EngineKind kind) {
   return kind != EngineKind::kNonatomic && kind != EngineKind::kVolatile;
 }
 
-/// Of the softwrap engine: when it retires its tables. It knows no other truncation.
+/// Of the softwrap engines: when they retire what is aside. They know no other truncation.
 constexpr bool retires_by(Truncation truncation) {
   return truncation == Truncation::kBackground || truncation == Truncation::kWhenFull;
+}
+
+constexpr bool is_softwrap(EngineKind kind) {
+  return kind == EngineKind::kSoftwrap || kind == EngineKind::kSoftwrapTables;
 }
 
 /// One opened pool's engine. The only virtual calls of the house outside tools: one per update
@@ -96,6 +102,8 @@ class Engine : public HomeStores {
   /// Where a thread finds words that are committed and not home, outside transactions; null: all are home.
   /// Throws: std::bad_alloc.
   virtual std::unique_ptr<Aside> look_aside() { return nullptr; }
+  /// Pages that open wraps may store to at once, because nothing but what records say goes home from them; null: none.
+  virtual PrivatePages* pages_for_open_words() { return nullptr; }
   /// Makes `tx` durable and visible, and ends it. Throws Conflict (nothing happened; roll back and
   /// retry) or Exception kPoisoned (whether the transaction survives is decided at the next open).
   virtual void commit(Tx& tx, std::size_t slot, Durability durability) = 0;
@@ -150,7 +158,7 @@ struct EngineParts {
   ChoiceRules choice_rules{};
   /// Objects from this size on are initialised in place.
   std::size_t in_place_bytes = kInPlaceBytes;
-  /// Of the softwrap engine: its tables, and the share of one, 1 in `alias_threshold`, that makes it full.
+  /// Of the engine softwrap-tables: its tables, and the share of one, 1 in `alias_threshold`, that makes it full.
   alias::AliasLimits aliases{};
   std::uint64_t alias_threshold = 8;
   /// Logs are emptied when one holds this many bytes, so that recovery has no more to replay; 0: when it is full.

@@ -20,8 +20,12 @@ class EngineOn : public Engine {
   }
   bool poisoned() const final { return poisoned_.load(std::memory_order_acquire); }
 
-  void store(Word* home, Word value) final { domain_.store(home, value); }
-  void merge(Word* home, Word value, Word mask) final { domain_.merge(home, value, mask); }
+  void store(Word* home, Word value) final {
+    with_direct([&](auto& to) { to.store(home, value); });
+  }
+  void merge(Word* home, Word value, Word mask) final {
+    with_direct([&](auto& to) { to.merge(home, value, mask); });
+  }
   void write_through(Word* home, const Word* words, std::size_t count, Site site) final {
     domain_.write_through(home, words, count, site);
   }
@@ -37,7 +41,15 @@ class EngineOn : public Engine {
  protected:
   /// Recovers from whatever logs there are; then, while all are empty, the rings become ours.
   Result<RecoveryReport> recover_into(RingLayout layout) {
-    auto report = parts_.logs->recover(domain_);
+    auto report = [&] {
+      // Words that are replayed go home at once.
+      if constexpr (LogArea::home_is_elsewhere<D>()) {
+        auto direct = domain_.direct();
+        return parts_.logs->recover(direct);
+      } else {
+        return parts_.logs->recover(domain_);
+      }
+    }();
     if (report && !parts_.logs->lay_out(domain_, layout))
       return Error{Code::kIo, parts_.region->path() +
                                   ": a sync failed during recovery; nothing was lost, reopen"};
@@ -71,6 +83,16 @@ class EngineOn : public Engine {
   [[no_unique_address]] D domain_;
 
  private:
+  /// For words that no record of ours names.
+  template <class Work>
+  void with_direct(Work work) {
+    if constexpr (PagedDomain<D>) {
+      auto direct = domain_.direct();
+      work(direct);
+    } else {
+      work(domain_);
+    }
+  }
   std::atomic<bool> poisoned_{false};
 };
 

@@ -19,7 +19,9 @@ std::unique_ptr<Engine> make_engine(EngineKind kind, const EngineParts& parts, D
     case EngineKind::kBlurred:
     case EngineKind::kAdaptive:
       return std::make_unique<Redo<D, RingLayout::kInLog>>(parts, std::move(domain), kind);
-    case EngineKind::kSoftwrap: return std::make_unique<Softwrap<D>>(parts, std::move(domain));
+    case EngineKind::kSoftwrap:  // over memory that is not privately mapped
+    case EngineKind::kSoftwrapTables:
+      return std::make_unique<Softwrap<D>>(parts, std::move(domain));
     case EngineKind::kUndo: return std::make_unique<Undo<D>>(parts, std::move(domain));
     case EngineKind::kNonatomic:
       return std::make_unique<Unlogged<D, true>>(parts, std::move(domain));
@@ -27,6 +29,13 @@ std::unique_ptr<Engine> make_engine(EngineKind kind, const EngineParts& parts, D
       return std::make_unique<Unlogged<D, false>>(parts, std::move(domain));
   }
   return nullptr;
+}
+
+/// The engine softwrap, for a private mapping.
+template <Domain D>
+std::unique_ptr<Engine> make_paged_engine(const EngineParts& parts, Paged<D> domain) {
+  return std::make_unique<Redo<Paged<D>, RingLayout::kTornbit>>(parts, std::move(domain),
+                                                                EngineKind::kSoftwrap);
 }
 
 // Once, in api/pool.cc, and not in each test.

@@ -56,6 +56,7 @@ class Redo final : public EngineOn<D> {
   using Base = EngineOn<D>;
   using Base::domain_, Base::fail, Base::parts_, Base::poison, Base::refuse_if_poisoned;
   static constexpr bool kInLog = kLayout == RingLayout::kInLog;
+  static constexpr bool kPaged = PagedDomain<D>;
 
  public:
   using Base::poisoned;
@@ -76,7 +77,8 @@ class Redo final : public EngineOn<D> {
 
   void attach(Tx& tx, std::size_t slot_index) override {
     // On files a new object's pages would be a write of their own, beside the log's, that each commit has to wait for.
-    if (parts_.region->domain() != DomainKind::kSync &&
+    // In a private mapping they would have to go home past the records.
+    if (!kPaged && parts_.region->domain() != DomainKind::kSync &&
         parts_.region->superblock().version >= kInPlaceSinceVersion)
       tx.initialise_through(this, parts_.in_place_bytes);
     if (kInLog) tx.execute_in(executing_[slot_index].get());
@@ -105,6 +107,7 @@ class Redo final : public EngineOn<D> {
     spill.write_if_large(tx, usable(log_slot(slot_index).log.ring().count) / 2, record);
     const bool waits = durability == Durability::kStrict || !shared_ || forces_home();
     if (!waits) start_flusher();
+    if constexpr (kPaged) make_pages_few();
 
     Turn turn = make_room(slot_index, record.size(), tx.writes().size());  // 1
     {
@@ -117,6 +120,9 @@ class Redo final : public EngineOn<D> {
     }
     tx.finish();  // 7
     if (!waits) flusher_.nudge();
+    if constexpr (kPaged) {
+      if (mode() == Truncation::kBackground && domain_.pages().are_many()) consumer_.nudge();
+    }
     if (spill.used())
       truncate();  // the ring names the spilled entries: both go before their space is reused
   }
@@ -140,10 +146,12 @@ class Redo final : public EngineOn<D> {
   void truncate() override {
     const std::lock_guard lock(truncation_);
     refuse_if_poisoned();
+    if (kPaged) return consume();
     empty_logs();
   }
 
   void set_truncation(Truncation truncation) override {
+    if (kPaged && truncation != Truncation::kAuto && !retires_by(truncation)) refuse_truncation();
     const std::lock_guard one_at_a_time(mode_mutex_);
     consumer_.stop();
     {
@@ -157,6 +165,13 @@ class Redo final : public EngineOn<D> {
     if (mode() == Truncation::kBackground) start_consumer();
   }
   Truncation truncation() const override { return mode(); }
+  PrivatePages* pages_for_open_words() override {
+    if constexpr (LogArea::home_is_elsewhere<D>()) {
+      return &domain_.pages();
+    } else {
+      return nullptr;
+    }
+  }
 
  private:
   friend class Spill<Redo>;
@@ -365,12 +380,26 @@ class Redo final : public EngineOn<D> {
     });
   }
 
+  [[noreturn]] static void refuse_truncation() {
+    throw Exception(Code::kMisuse,
+                    "softwrap retires its pages in the background or when there are many; no other "
+                    "truncation than background and when-full");
+  }
+  /// Of private pages, before a commit that may need more of them.
+  void make_pages_few() {
+    if (!domain_.pages().are_too_many()) return;
+    const std::lock_guard lock(truncation_);
+    if (!domain_.pages().are_too_many()) return;  // another thread saw to it
+    refuse_if_poisoned();
+    consume();
+  }
   bool forces_home() const {
     return mode() == Truncation::kNextCommit || mode() == Truncation::kEachCommit;
   }
   Truncation mode() const { return mode_.load(std::memory_order_relaxed); }
   Truncation resolved(Truncation truncation) const {
     if (truncation != Truncation::kAuto) return truncation;
+    if (kPaged) return Truncation::kBackground;
     if (kind_ == EngineKind::kBase) return Truncation::kEachCommit;
     return parts_.region->domain() == DomainKind::kSync ? Truncation::kWhenFull
                                                         : Truncation::kNextCommit;

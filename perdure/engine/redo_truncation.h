@@ -12,6 +12,10 @@ void Redo<D, kLayout>::empty_logs() {
 }
 template <Domain D, RingLayout kLayout>
 void Redo<D, kLayout>::empty_closed_logs() {
+  if constexpr (kPaged) {
+    if (!parts_.logs->consume(domain_, parts_.clock->now())) fail();
+    return;
+  }
   const Site site = mode() == Truncation::kNextCommit ? Site::kHome : Site::kHomeBulk;
   if (!parts_.logs->truncate(domain_, parts_.clock->now(), site)) fail();
 }
@@ -29,6 +33,7 @@ void Redo<D, kLayout>::empty_full_log() {
 
 template <Domain D, RingLayout kLayout>
 void Redo<D, kLayout>::consume() {
+  if constexpr (kPaged) domain_.pages().begin_generation();
   const std::uint64_t last_stamp = parts_.clock->now();
   LogArea& logs = *parts_.logs;
   // A commit with a stamp up to the last announced itself before it drew. Those under way now may be among them.
@@ -38,6 +43,7 @@ void Redo<D, kLayout>::consume() {
       std::this_thread::yield();
   }
   if (!logs.consume(domain_, last_stamp)) fail();
+  if constexpr (kPaged) domain_.pages().give_back();
 }
 
 /// Logs are emptied when they are half full, or after 10 ms: a consumer that comes later writes a line that many

@@ -1,4 +1,4 @@
-// Softwrap: write-aside persistence. What a transaction wrote goes to the log, and to a table in DRAM where everybody looks
+// Softwrap: write-aside persistence, with the paper's alias tables (the engine softwrap-tables; private pages instead: redo.h). What a transaction wrote goes to the log, and to a table in DRAM where everybody looks
 // first; from there it goes home in the background, each word once for all transactions that wrote it.
 // Paper:      SoftWrAP (MSST 2015) §III, §IV. The tables are the room perdure/alias/.
 // Deviations: (1) Transactions are isolated by the ownership records that every engine has; the paper leaves that to the

@@ -24,16 +24,16 @@ using Words = std::array<std::uint64_t, kWords>;
 class SoftwrapTest : public ::testing::TestWithParam<Truncation> {
  protected:
   Pool open(Image& image) {
-    Pool pool =
-        Pool::adopt(
-            image.region().value(),
-            [this](EngineParts parts) {
-              parts.aliases = {256, 16, 64};
-              parts.alias_threshold = 32;
-              return make_engine(EngineKind::kSoftwrap, parts, Counted<Dram>(counters_, Dram{}));
-            },
-            12)
-            .value();
+    Pool pool = Pool::adopt(
+                    image.region().value(),
+                    [this](EngineParts parts) {
+                      parts.aliases = {256, 16, 64};
+                      parts.alias_threshold = 32;
+                      return make_engine(EngineKind::kSoftwrapTables, parts,
+                                         Counted<Dram>(counters_, Dram{}));
+                    },
+                    12)
+                    .value();
     pool.set_truncation(GetParam());
     return pool;
   }
@@ -205,7 +205,7 @@ TEST(Softwrap, ACommitWaitsOnceAndAWordGoesHomeOnceForManyCommits) {
       Pool::adopt(
           image.region().value(),
           [&](EngineParts parts) {
-            return make_engine(EngineKind::kSoftwrap, parts, Counted<Dram>(counters, Dram{}));
+            return make_engine(EngineKind::kSoftwrapTables, parts, Counted<Dram>(counters, Dram{}));
           },
           12)
           .value();
@@ -229,7 +229,7 @@ TEST(Softwrap, OptionsThatItCannotHonourAreRefusedWithWhatItCan) {
   PoolOptions options;
   options.domain = DomainKind::kDram;
   options.capacity_bytes = std::uint64_t{64} << 20;
-  options.engine = EngineKind::kSoftwrap;
+  options.engine = EngineKind::kSoftwrapTables;
   options.truncation = Truncation::kEachCommit;
   EXPECT_NE(Pool::create(path, options).error().message.find("background or when-full"),
             std::string::npos);

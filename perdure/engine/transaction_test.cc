@@ -39,7 +39,7 @@ struct TransactionTest : ::testing::TestWithParam<EngineKind> {
   /// The state that a kill at this moment would leave.
   Pool after_kill() {
     // Nobody writes while the memory is copied.
-    if (GetParam() == EngineKind::kSoftwrap) pool.set_truncation(Truncation::kWhenFull);
+    if (is_softwrap(GetParam())) pool.set_truncation(Truncation::kWhenFull);
     killed = std::make_unique<Image>(image);
     return killed->pool(GetParam()).value();
   }
@@ -56,8 +56,9 @@ struct TransactionTest : ::testing::TestWithParam<EngineKind> {
 INSTANTIATE_TEST_SUITE_P(Engines, TransactionTest,
                          ::testing::Values(EngineKind::kMnemosyne, EngineKind::kBlurred,
                                            EngineKind::kAdaptive, EngineKind::kSoftwrap,
-                                           EngineKind::kBase, EngineKind::kUndo),
-                         [](const auto& of) { return std::string(engine_name(of.param)); });
+                                           EngineKind::kSoftwrapTables, EngineKind::kBase,
+                                           EngineKind::kUndo),
+                         [](const auto& of) { return testing::name_of(of.param); });
 
 /// Two threads that take turns.
 class Turns {

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "perdure/base/offset_set.h"
+#include "perdure/domain/paged.h"
 #include "perdure/error.h"
 #include "perdure/log/in_place_spans.h"
 #include "perdure/log/record.h"
@@ -308,20 +309,33 @@ class LogArea {
     return domain.fence(Site::kHeadFence);
   }
 
+  /// Whether what is applied is not home yet.
+  template <class D>
+  static constexpr bool home_is_elsewhere() {
+    if constexpr (PagedDomain<D>) {
+      return !D::kWritesPages;
+    } else {
+      return false;
+    }
+  }
+
   /// Whether home words are durable, or to be made so.
   enum class Homes : std::uint8_t { kFlush, kDurable };
 
   /// Empties the logs as far as `last_stamp` while commits go on: the consumer of the paper's asynchronous truncation.
   /// Requires: every record up to `last_stamp` has been applied; one consumer at a time. The order is that of truncate();
   /// a producer learns of the room only when the head behind which it lies is durable.
+  /// Where home is not what was applied to (domain/paged.h), the records are brought there first.
   template <Domain D>
   [[nodiscard]] bool consume(D& domain, std::uint64_t last_stamp, Homes homes = Homes::kFlush) {
     lines_.clear();
     consumed_.clear();
     consumed_in_log_.clear();
+    constexpr bool kElsewhere = home_is_elsewhere<D>();
+    if constexpr (kElsewhere) bring_home(domain, last_stamp);
     for (std::size_t i = 0; i < slots_.size(); ++i) {
       const TornbitLog& log = slots_[i]->log;
-      if (log.head() != log.tail()) {
+      if (!kElsewhere && log.head() != log.tail()) {
         const std::uint64_t end = note_lines(log, log.head(), last_stamp);
         if (end != log.head()) consumed_.emplace_back(i, end);
       }
@@ -484,6 +498,51 @@ class LogArea {
       });
     }
     return end;
+  }
+
+  /// One log's records, one after the other.
+  struct Cursor {
+    std::size_t slot;
+    TornbitLog::Reader reader;
+    std::uint64_t end;    // of the last record that was brought home
+    std::uint64_t stamp;  // of the next one
+    std::vector<Word> entries;
+    bool next() { return record::read(reader, stamp, entries) == record::Found::kRecord; }
+  };
+  /// Stores what the records up to `last_stamp` say at home, oldest first, and notes its lines: an older word never comes
+  /// after a newer one. From the records, because the pages may hold what is not committed.
+  template <Domain D>
+  void bring_home(D& domain, std::uint64_t last_stamp) {
+    std::vector<Cursor> logs;
+    for (std::size_t i = 0; i < slots_.size(); ++i) {
+      const TornbitLog& log = slots_[i]->log;
+      if (log.head() == log.tail()) continue;
+      logs.push_back(
+          {i, TornbitLog::Reader(log.ring(), log.head(), log.tail()), log.head(), 0, {}});
+      if (!logs.back().next()) logs.pop_back();
+    }
+    const auto bring = [&](const MaskedWrite& write) {
+      domain.bring_home(region_->word(write.offset), write.value, write.mask);
+      note_line(write.offset);
+      return true;
+    };
+    while (!logs.empty()) {
+      const auto oldest =
+          std::min_element(logs.begin(), logs.end(),
+                           [](const Cursor& a, const Cursor& b) { return a.stamp < b.stamp; });
+      if (oldest->stamp > last_stamp) break;
+      record::for_each(oldest->entries, bring, [&](Offset offset, Word count, Word) {
+        return record::for_each({region_->word(offset), count}, bring,
+                                [](Offset, Word, Word) { return false; });
+      });
+      oldest->end = oldest->reader.position();
+      if (oldest->next()) continue;
+      consumed_.emplace_back(oldest->slot, oldest->end);
+      logs.erase(oldest);
+    }
+    for (const Cursor& log : logs) {
+      if (log.end != slots_[log.slot]->log.head()) consumed_.emplace_back(log.slot, log.end);
+    }
   }
 
   /// Starts the write-back of the lines noted, each once.

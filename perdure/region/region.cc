@@ -252,47 +252,58 @@ Result<std::unique_ptr<Region>> Region::open_file(const std::string& path, Domai
                                        "; restore it from a backup"};
 
   std::unique_ptr<Region> region(new Region);
+  region->super_ = super;
   region->path_ = path;
   region->range_bytes_ = options.range_bytes;
   region->domain_ = kind != DomainKind::kAuto ? kind : domain_of_file(file.get(), file_bytes);
-  const bool is_private = inspect || region->domain_ == DomainKind::kSync;
   // The whole capacity is mapped at once: growing then only extends the file under addresses that
   // already exist.
-  int flags = MAP_NORESERVE | (is_private ? MAP_PRIVATE : MAP_SHARED);
-  if (!is_private &&
-      (region->domain_ == DomainKind::kAdr || region->domain_ == DomainKind::kEadr)) {
+  const std::uint64_t bytes = super.geometry.capacity_bytes;
+  const auto anywhere = [&](int flags) {
+    return ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, file.get(), 0);
+  };
+  const auto at_our_place = [&](int flags) {
+    if (options.base != nullptr)
+      return ::mmap(options.base, bytes, PROT_READ | PROT_WRITE, flags | MAP_FIXED, file.get(), 0);
+    // An untrusted file chooses no address of ours: only the one preference of this release is
+    // honoured.
+    void* got = ::mmap(reinterpret_cast<void*>(kPreferredBase), bytes, PROT_READ | PROT_WRITE,
+                       flags | MAP_FIXED_NOREPLACE, file.get(), 0);
+    return got == MAP_FAILED && errno == EEXIST ? anywhere(flags) : got;
+  };
+  const auto no_room = [&] {
+    return io_error(path + ": mapping " + std::to_string(bytes) + " bytes of address space");
+  };
+  const auto map_shared = [&](auto map) {
+    void* mapping = MAP_FAILED;
+    if (region->domain_ == DomainKind::kAdr || region->domain_ == DomainKind::kEadr)
+      mapping = map(MAP_NORESERVE | MAP_SHARED_VALIDATE | MAP_SYNC);
+    region->persistent_memory_ = mapping != MAP_FAILED;
     // Without MAP_SYNC a file system on DAX may lose a flushed page. Where it is refused although
     // Adr was asked for (tmpfs standing in for persistent memory), the mapping is as good as the
     // storage can be.
-    flags = MAP_NORESERVE | MAP_SHARED_VALIDATE | MAP_SYNC;
-  }
-  const auto map = [&](int with) {
-    if (options.base != nullptr)
-      return ::mmap(options.base, super.geometry.capacity_bytes, PROT_READ | PROT_WRITE,
-                    with | MAP_FIXED, file.get(), 0);
-    // An untrusted file chooses no address of ours: only the one preference of this release is
-    // honoured.
-    void* wanted = reinterpret_cast<void*>(kPreferredBase);
-    void* got = ::mmap(wanted, super.geometry.capacity_bytes, PROT_READ | PROT_WRITE,
-                       with | MAP_FIXED_NOREPLACE, file.get(), 0);
-    if (got == MAP_FAILED && errno == EEXIST)
-      got = ::mmap(nullptr, super.geometry.capacity_bytes, PROT_READ | PROT_WRITE, with, file.get(),
-                   0);
-    return got;
+    return mapping != MAP_FAILED ? mapping : map(MAP_NORESERVE | MAP_SHARED);
   };
-  void* mapping = map(flags);
-  region->persistent_memory_ = mapping != MAP_FAILED && (flags & MAP_SYNC) != 0;
-  if (mapping == MAP_FAILED && (flags & MAP_SYNC) != 0) mapping = map(MAP_NORESERVE | MAP_SHARED);
-  if (mapping == MAP_FAILED)
-    return io_error(path + ": mapping " + std::to_string(super.geometry.capacity_bytes) +
-                    " bytes of address space");
+  const bool files = inspect || region->domain_ == DomainKind::kSync;
+  const bool private_heap = options.private_heap && !files;
+  void* const mapping =
+      files || private_heap ? at_our_place(MAP_NORESERVE | MAP_PRIVATE) : map_shared(at_our_place);
+  if (files) region->persistent_memory_ = false;
+  if (mapping == MAP_FAILED) return no_room();
   region->base_ = static_cast<std::byte*>(mapping);
   // Over a reservation, the addresses stay the caller's.
-  region->mapped_bytes_ = options.base != nullptr ? 0 : super.geometry.capacity_bytes;
+  region->mapped_bytes_ = options.base != nullptr ? 0 : bytes;
   region->owner_pid_ = ::getpid();
+  if (private_heap) {
+    void* const home = map_shared(anywhere);
+    if (home == MAP_FAILED) return no_room();
+    region->home_ = static_cast<std::byte*>(home);
+    ::madvise(home, bytes, MADV_DONTFORK);
+    if (!map_private_heap(region->base_, file.get(), super.heap_offset, bytes)) return no_room();
+  }
   // A child after fork would share our locks and logs without our threads: it gets no mapping at
   // all.
-  ::madvise(mapping, super.geometry.capacity_bytes, MADV_DONTFORK);
+  ::madvise(mapping, bytes, MADV_DONTFORK);
   if (!inspect && region->domain_ == DomainKind::kSync)
     region->direct_fd_ = ::open(("/proc/self/fd/" + std::to_string(file.get())).c_str(),
                                 O_WRONLY | O_DIRECT | O_CLOEXEC);
@@ -328,6 +339,15 @@ Result<std::unique_ptr<Region>> Region::open_memory(std::byte* base, std::uint64
   region->backing_ = &backing;
   if (auto adopted = region->adopt(super, file_bytes); !adopted) return adopted.error();
   return region;
+}
+
+bool Region::map_private_heap(std::byte* base, int fd, Offset from, std::uint64_t bytes) {
+  const auto map = [&](Offset begin, Offset end, int flags) {
+    return ::mmap(base + begin, end - begin, PROT_READ | PROT_WRITE,
+                  flags | MAP_NORESERVE | MAP_FIXED, fd, static_cast<off_t>(begin)) != MAP_FAILED;
+  };
+  const bool shared = map(0, from, MAP_SHARED_VALIDATE | MAP_SYNC) || map(0, from, MAP_SHARED);
+  return shared && map(from, bytes, MAP_PRIVATE);
 }
 
 Result<void> Region::adopt(const Superblock& super, std::uint64_t file_bytes) {
@@ -438,6 +458,7 @@ Region::~Region() {
   if (fd_ >= 0 && owner_pid_ == ::getpid()) ::flock(fd_, LOCK_UN);
   // A forked child has no such mapping; at its address there may be another.
   if (mapped_bytes_ != 0 && owner_pid_ == ::getpid()) ::munmap(base_, mapped_bytes_);
+  if (home_ != nullptr && owner_pid_ == ::getpid()) ::munmap(home_, geometry().capacity_bytes);
   if (direct_fd_ >= 0) ::close(direct_fd_);
   if (fd_ >= 0) ::close(fd_);
 }

@@ -45,6 +45,9 @@ class Region {
     std::uint64_t features = 0;  // incompatible feature bits that the file must have, and no others
     /// Addresses from base on that are persistent: see TxWorld.
     std::uint64_t range_bytes = ~std::uint64_t{0};
+    /// On memory: base() is a private mapping from the heap on, and home() the shared one (domain/paged.h). On files the
+    /// mapping is private anyway.
+    bool private_heap = false;
   };
   /// Bytes of another file, mapped into the region's range beyond its capacity, that records may name.
   struct Part {
@@ -81,6 +84,9 @@ class Region {
                                                      std::uint64_t file_bytes, DomainKind kind,
                                                      Backing& backing,
                                                      std::uint64_t range_bytes = ~std::uint64_t{0});
+  /// Maps [from, bytes) of `fd` privately at `base`, and what lies before it shared, as it is at home.
+  /// Requires: `base` is mapped, whole pages.   False: errno says why.
+  static bool map_private_heap(std::byte* base, int fd, Offset from, std::uint64_t bytes);
   /// Writes the format of an empty pool into zeroed memory.
   static Result<void> format_memory(std::byte* base, std::uint64_t bytes,
                                     const CreateOptions& options);
@@ -90,6 +96,8 @@ class Region {
   Region& operator=(const Region&) = delete;
 
   std::byte* base() const { return base_; }
+  /// Where the bytes of base() are kept; the same, unless OpenOptions::private_heap.
+  std::byte* home() const { return home_ != nullptr ? home_ : base_; }
   template <class T>
   T* at(Offset offset) const {
     return reinterpret_cast<T*>(base_ + offset);
@@ -175,6 +183,7 @@ class Region {
   std::string path_;
   bool persistent_memory_ = true;
   std::byte* base_ = nullptr;
+  std::byte* home_ = nullptr;  // a second mapping; null: there is none
   std::uint64_t range_bytes_ = ~std::uint64_t{0};
   std::uint64_t mapped_bytes_ = 0;  // zero when the caller keeps the memory
   int fd_ = -1;

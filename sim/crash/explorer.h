@@ -71,7 +71,8 @@ struct Scenario {
   Truncation truncation = Truncation::kAuto;  // not kBackground: that thread cannot take turns
   EngineKind engine = EngineKind::kMnemosyne;
   std::size_t in_place_bytes = kInPlaceBytes;  // objects of that size are initialised in place
-  alias::AliasLimits aliases{};                // of EngineKind::kSoftwrap
+  alias::AliasLimits aliases{};                // of EngineKind::kSoftwrapTables
+  std::uint64_t private_pages = 4;             // of EngineKind::kSoftwrap, on memory
   bool alternate_engines = false;  // each open takes another durable engine than the last
 };
 

@@ -1,7 +1,5 @@
 #include "sim/crash/lab.h"
 
-#include <sys/mman.h>
-
 #include <condition_variable>
 #include <exception>
 #include <memory>
@@ -12,12 +10,6 @@
 
 namespace perdure::crash {
 namespace {
-
-std::byte* map_zeroes(std::uint64_t bytes) {
-  void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) throw std::bad_alloc();
-  return static_cast<std::byte*>(memory);
-}
 
 class Companion {
  public:
@@ -75,16 +67,15 @@ void on_second_thread(const std::function<void()>& work) {
 Lab::Lab(Model model, std::uint64_t bytes, const Omission& omission)
     : model_(model),
       bytes_(bytes),
-      base_(map_zeroes(bytes)),
-      trace_(base_),
-      group_(SimDevice(trace_), base_),
+      memory_(bytes),
+      trace_(memory_.base()),
+      group_(SimDevice(trace_), memory_.base()),
       omission_(omission) {}
 
 Lab::~Lab() {
   begin(0);
   companion.reset();
   companion_used = false;
-  ::munmap(base_, bytes_);
 }
 
 void Lab::begin(std::uint64_t file_bytes) {

@@ -14,6 +14,7 @@
 #include "perdure/domain/sync.h"
 #include "perdure/region/region.h"
 #include "sim/crash/media.h"
+#include "sim/crash/working_view.h"
 
 namespace perdure::crash {
 
@@ -84,8 +85,9 @@ class Lab final : private Backing {
   Lab& operator=(const Lab&) = delete;
 
   // ---- for what is explored ---------------------------------------------------------------------
-  std::byte* base() const { return base_; }
+  std::byte* base() const { return memory_.base(); }
   std::uint64_t bytes() const { return bytes_; }
+  const SharedMemory& memory() const { return memory_; }
   Model model() const { return model_; }
   LabDomain domain() { return {omission_, SimDomain(model_, trace_, group_)}; }
   DomainKind domain_kind() const {
@@ -114,7 +116,7 @@ class Lab final : private Backing {
 
   Model model_;
   std::uint64_t bytes_;
-  std::byte* base_;
+  SharedMemory memory_;
   Trace trace_;
   SyncGroup<SimDevice> group_;
   Omission omission_;

@@ -20,18 +20,39 @@ constexpr ChoiceRules kAdaptive = {
       return looks += 1000;
     }};
 
+/// A lab's domain as that of memory: one that promises nothing of the order of what is not waited for.
+class MemoryOnly {
+ public:
+  explicit MemoryOnly(Lab::LabDomain domain) : domain_(std::move(domain)) {}
+  void store(Word* home, Word value) { domain_.store(home, value); }
+  void merge(Word* home, Word value, Word mask) { domain_.merge(home, value, mask); }
+  void write_through(Word* home, const Word* words, std::size_t count, Site site) {
+    domain_.write_through(home, words, count, site);
+  }
+  void flush(const void* address, std::size_t bytes, Site site) {
+    domain_.flush(address, bytes, site);
+  }
+  bool fence(Site site) { return domain_.fence(site); }
+
+ private:
+  Lab::LabDomain domain_;
+};
+
 class PoolSession final : public Session {
  public:
   PoolSession(const Scenario& scenario, Lab& lab)
       : scenario_(&scenario),
+        view_(view_for(scenario, lab)),
         pool_(Pool::adopt(
-                  Region::open_memory(lab.base(), lab.bytes(), lab.file_bytes(), lab.domain_kind(),
-                                      lab.backing())
+                  Region::open_memory(view_ ? view_->base() : lab.base(), lab.bytes(),
+                                      lab.file_bytes(), lab.domain_kind(), lab.backing())
                       .value(),
                   [&](EngineParts parts) {
                     parts.choice_rules = kAdaptive;
                     parts.in_place_bytes = scenario.in_place_bytes;
                     parts.aliases = scenario.aliases;
+                    if (view_)
+                      return make_paged_engine(parts, view_->domain(MemoryOnly(lab.domain())));
                     return make_engine(engine_for(scenario, lab), parts, lab.domain());
                   },
                   kLockBits)
@@ -78,6 +99,10 @@ class PoolSession final : public Session {
   }
 
  private:
+  static std::unique_ptr<WorkingView> view_for(const Scenario& scenario, const Lab& lab) {
+    if (scenario.engine != EngineKind::kSoftwrap || lab.model() != Model::kMemory) return nullptr;
+    return std::make_unique<WorkingView>(lab.memory(), scenario.private_pages);
+  }
   /// What the first log's head says of the last engine: an image has no other memory of it.
   static EngineKind engine_for(const Scenario& scenario, Lab& lab) {
     if (!scenario.alternate_engines) return scenario.engine;
@@ -89,6 +114,7 @@ class PoolSession final : public Session {
   static std::string at(Offset object) { return "the object at offset " + std::to_string(object); }
 
   const Scenario* scenario_;
+  std::unique_ptr<WorkingView> view_;  // of a pool whose heap is mapped privately
   Pool pool_;
   std::vector<Offset> owned_;
   std::vector<Offset> live_;

@@ -28,6 +28,8 @@ Scenario blurred(Scenario scenario);
 Scenario adaptive(Scenario scenario);
 /// The same on the one that keeps words in tables, which are small and retired by whoever finds one full.
 Scenario softwrap(Scenario scenario);
+/// The same on the one that keeps them in private pages, on memory; those are few, and given back by whoever finds them many.
+Scenario paged(Scenario scenario);
 /// The same on the yardstick that logs what it overwrites.
 Scenario undo(Scenario scenario);
 /// The same on the yardstick that waits twice.

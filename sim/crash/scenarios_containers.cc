@@ -202,9 +202,9 @@ Scenario text() {
 }  // namespace
 
 std::vector<Subject> container_scenarios() {
-  return {subject_of(hash()),           subject_of(btree()),          subject_of(btree_of_bytes()),
-          subject_of(red_black()),      subject_of(array()),          subject_of(text()),
-          subject_of(softwrap(hash())), subject_of(softwrap(btree()))};
+  return {subject_of(hash()),           subject_of(btree()),           subject_of(btree_of_bytes()),
+          subject_of(red_black()),      subject_of(array()),           subject_of(text()),
+          subject_of(softwrap(hash())), subject_of(softwrap(btree())), subject_of(paged(hash()))};
 }
 
 }  // namespace perdure::crash

@@ -237,6 +237,7 @@ std::vector<Subject> log_scenarios() {
       bare_log<CommitLog>("commit-log", "a commit-record log does the same, with two waits"),
       subject_of(append_log(false)),
       subject_of(append_log(true)),
+      subject_of(paged(append_log(true))),
   };
 }
 

@@ -9,7 +9,7 @@ using Words = std::array<std::uint64_t, 320>;
 
 /// Tables that are full after eight words, and change with nearly every step.
 Scenario aside(Scenario s) {
-  s.engine = EngineKind::kSoftwrap;
+  s.engine = EngineKind::kSoftwrapTables;
   s.truncation = Truncation::kWhenFull;
   s.aliases = {64, 16, 64};
   return s;
@@ -291,6 +291,15 @@ Scenario softwrap(Scenario s) {
   s.name = "softwrap-" + s.name;
   s.claim += " (words go home from a table)";
   return aside(std::move(s));
+}
+
+Scenario paged(Scenario s) {
+  s.name = "paged-" + s.name;
+  s.claim += " (words go home from private pages)";
+  s.engine = EngineKind::kSoftwrap;
+  s.truncation = Truncation::kWhenFull;
+  s.file = false;
+  return s;
 }
 
 Scenario undo(Scenario s) {

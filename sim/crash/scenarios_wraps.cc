@@ -80,7 +80,8 @@ Scenario story() {
 }  // namespace
 
 std::vector<Subject> wrap_scenarios() {
-  return {subject_of(story()), subject_of(softwrap(story())), subject_of(blurred(story()))};
+  return {subject_of(story()), subject_of(softwrap(story())), subject_of(blurred(story())),
+          subject_of(paged(story()))};
 }
 
 }  // namespace perdure::crash

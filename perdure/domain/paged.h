@@ -1,0 +1,128 @@
+// Paged: a domain under a private mapping. The program works there, in copies of pages; home is the same bytes elsewhere.
+// Paper:      SoftWrAP (MSST 2015): its alias table, done by the MMU. A load needs no look-up.
+//
+// Memory: home is a second, shared mapping of the same file. store() changes the private page only; what records say is
+// brought home later (bring_home), in the order of their stamps. So a page may hold what is not committed: it never gets
+// home. What brings its own protocol stores through direct(), to both.
+// Files:  the domain below writes private pages itself (domain/sync.h). Here they are only marked, so that they may be given
+// back.
+// Before the first private page (logs, tables) both mappings are the same memory, and all goes to the domain below, which
+// knows home addresses only.
+#pragma once
+
+#include <utility>
+
+#include "perdure/base/masked_write.h"
+#include "perdure/domain/domain.h"
+#include "perdure/domain/private_pages.h"
+
+namespace perdure {
+
+template <Domain D>
+class Paged {
+ public:
+  /// Whether the domain below writes what stands in the pages.
+  static constexpr bool kWritesPages = PostingDomain<D>;
+
+  /// `to_home`: from a byte of the private mapping to its home; 0 on files.
+  Paged(PrivatePages& pages, std::ptrdiff_t to_home, D inner)
+      : pages_(&pages), to_home_(to_home), inner_(std::move(inner)) {}
+
+  void store(Word* word, Word value) {
+    if (!pages_->contains(word)) return inner_.store(home(word), value);
+    pages_->mark(word);
+    CachedStores::store(word, value);
+  }
+  void merge(Word* word, Word value, Word mask) {
+    if (!pages_->contains(word)) return inner_.merge(home(word), value, mask);
+    pages_->mark(word);
+    CachedStores::merge(word, value, mask);
+  }
+  void write_through(Word* words, const Word* values, std::size_t count, Site site) {
+    const auto change = [&](Word* to) { inner_.write_through(to, values, count, site); };
+    const auto copy = [&] {
+      for (std::size_t i = 0; i < count; ++i) CachedStores::store(words + i, values[i]);
+    };
+    in_both(words, count, change, copy);
+  }
+  void flush(const void* address, std::size_t bytes, Site site) {
+    inner_.flush(home(static_cast<const std::byte*>(address)), bytes, site);
+  }
+  bool fence(Site site) { return inner_.fence(site); }
+  bool post(Site site)
+    requires PostingDomain<D>
+  {
+    return inner_.post(site);
+  }
+
+  PrivatePages& pages() { return *pages_; }
+  /// What a record says of a word, at home. Before the first private page it is there already.
+  void bring_home(Word* word, Word value, Word mask)
+    requires(!kWritesPages)
+  {
+    if (!pages_->contains(word)) return;
+    if (mask == kWholeWord) {
+      inner_.store(home(word), value);
+    } else {
+      inner_.merge(home(word), value, mask);
+    }
+  }
+
+  /// Where each store is one to the home, too. For recovery, and for structures whose words no record names.
+  class Direct {
+   public:
+    explicit Direct(Paged& paged) : paged_(&paged) {}
+    void store(Word* word, Word value) {
+      paged_->in_both(
+          word, 1, [&](Word* to) { paged_->inner_.store(to, value); },
+          [&] { CachedStores::store(word, value); });
+    }
+    void merge(Word* word, Word value, Word mask) {
+      paged_->in_both(
+          word, 1, [&](Word* to) { paged_->inner_.merge(to, value, mask); },
+          [&] { CachedStores::merge(word, value, mask); });
+    }
+    void write_through(Word* words, const Word* values, std::size_t count, Site site) {
+      paged_->write_through(words, values, count, site);
+    }
+    void flush(const void* address, std::size_t bytes, Site site) {
+      paged_->flush(address, bytes, site);
+    }
+    bool fence(Site site) { return paged_->fence(site); }
+
+   private:
+    Paged* paged_;
+  };
+  Direct direct() { return Direct(*this); }
+
+ private:
+  template <class T>
+  T* home(T* at) const {
+    return reinterpret_cast<T*>(reinterpret_cast<std::uintptr_t>(at) +
+                                static_cast<std::uintptr_t>(to_home_));
+  }
+  /// `change` stores at home, `copy` in the private mapping.
+  template <class Change, class Copy>
+  void in_both(Word* words, std::size_t count, Change change, Copy copy) {
+    if (!pages_->contains(words)) return change(home(words));
+    const std::size_t bytes = count * kWordBytes;
+    if constexpr (kWritesPages) {
+      pages_->keep(words, bytes);  // the device gets them at some fence, we do not learn at which
+      change(words);
+    } else {
+      pages_->pin(words, bytes);
+      copy();
+      change(home(words));
+      pages_->unpin(words, bytes);
+    }
+  }
+
+  PrivatePages* pages_;
+  std::ptrdiff_t to_home_;
+  [[no_unique_address]] D inner_;
+};
+
+template <class D>
+concept PagedDomain = requires { D::kWritesPages; };
+
+}  // namespace perdure

@@ -1,0 +1,276 @@
+#include <array>
+#include <memory>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "perdure/append_log.h"
+#include "perdure/container/hash_map.h"
+#include "perdure/wraps.h"
+#include "tests/small_pool.h"
+
+namespace perdure {
+namespace {
+
+using testing::Image;
+using testing::kSanitized;
+
+constexpr Geometry kWide = {std::uint64_t{16} << 20, std::uint64_t{128} << 10, 64 << 10, 20, 16};
+constexpr std::size_t kWords = 32768;  // 64 pages
+constexpr std::uint64_t kMost = 16;    // pages
+using Words = std::array<std::uint64_t, kWords>;
+
+/// A pool in memory of which few pages may be private.
+class SoftwrapPages : public ::testing::TestWithParam<Truncation> {
+ protected:
+  SoftwrapPages() { pool_.set_truncation(GetParam()); }
+  /// The state that a kill at this moment would leave.
+  Pool after_kill() {
+    pool_.set_truncation(Truncation::kWhenFull);  // nobody writes while the memory is copied
+    killed_ = std::make_unique<Image>(image_);
+    pool_.set_truncation(GetParam());
+    return killed_->pool(EngineKind::kSoftwrap, 12).value();
+  }
+  /// The word as it is at home.
+  std::uint64_t home_of(const std::uint64_t& word) {
+    const std::ptrdiff_t at =
+        reinterpret_cast<const std::byte*>(&word) - pool_.core().region().base();
+    return image_.word(static_cast<Offset>(at));
+  }
+  DomainCounters counters_;
+  Image image_ = Image::formatted(kWide);
+  std::unique_ptr<Image> killed_;
+  Pool pool_ = image_.paged_pool(Counted<Dram>(counters_), 12, kMost).value();
+};
+INSTANTIATE_TEST_SUITE_P(Retirement, SoftwrapPages,
+                         ::testing::Values(Truncation::kBackground, Truncation::kWhenFull),
+                         [](const auto& of) {
+                           return of.param == Truncation::kBackground ? "Background" : "WhenFull";
+                         });
+
+TEST_P(SoftwrapPages, TransactionsSeeAndKeepWhatWentHomeAndCameBack) {
+  Words* words = pool_.root<Words>("words");
+  pool_.checkpoint();
+  std::vector<std::uint64_t> model(kWords);
+  std::mt19937_64 random(1);
+  std::uint64_t most_seen = 0;
+  for (std::uint64_t round = 1; round <= 3000; ++round) {
+    pool_.atomically([&](Tx& tx) {
+      for (std::uint64_t i = 0; i < 1 + round % 9; ++i) {
+        const std::size_t at = random() % kWords;
+        ASSERT_EQ(tx.load((*words)[at]), model[at]) << round;
+        tx.store((*words)[at], round);
+        model[at] = round;
+      }
+    });
+    most_seen = std::max(most_seen, image_.private_pages().count());
+    if (round % 1000 != 0) continue;
+    Pool after = after_kill();
+    const Words* found = after.find_root<Words>("words");
+    for (std::size_t i = 0; i < kWords; ++i) ASSERT_EQ((*found)[i], model[i]) << i;
+  }
+  EXPECT_GT(most_seen, kMost / 4);
+  // A commit that finds too many waits, but its own, and those stored to meanwhile, come on top.
+  EXPECT_LE(most_seen, 2 * kMost + 9);
+  pool_.checkpoint();
+  for (std::size_t i = 0; i < kWords; ++i) ASSERT_EQ(home_of((*words)[i]), model[i]) << i;
+}
+
+TEST_P(SoftwrapPages, WhatAnOpenWrapStoredStaysAndDoesNotGoHome) {
+  Words* words = pool_.root<Words>("words");
+  pool_.checkpoint();
+  Wraps wraps(pool_);
+  wraps.open();
+  for (std::size_t i = 0; i < kWords; i += 512) wraps.store((*words)[i], 7);
+  // Another thread commits to the same pages, again and again.
+  std::thread([&] {
+    for (std::uint64_t round = 1; round <= 200; ++round) {
+      pool_.atomically([&](Tx& tx) {
+        for (std::size_t i = 1; i < kWords; i += 512) tx.store((*words)[i], round);
+      });
+    }
+    pool_.checkpoint();
+  }).join();
+  for (std::size_t i = 0; i < kWords; i += 512) {
+    ASSERT_EQ(wraps.load((*words)[i]), 7u);
+    ASSERT_EQ(home_of((*words)[i]), 0u) << "not committed";
+    ASSERT_EQ(home_of((*words)[i + 1]), 200u) << "committed, in the same line";
+  }
+  wraps.close();
+  pool_.checkpoint();
+  for (std::size_t i = 0; i < kWords; i += 512) ASSERT_EQ(home_of((*words)[i]), 7u);
+  EXPECT_LE(image_.private_pages().count(), 2 * kMost);
+}
+
+TEST_P(SoftwrapPages, ThreadsFindWhatTheyStoredWhilePagesComeAndGo) {
+  Words* words = pool_.root<Words>("words");
+  constexpr std::size_t kThreads = 3;
+  const std::uint64_t rounds = kSanitized ? 1000 : 6000;
+  std::vector<std::thread> threads;
+  for (std::size_t t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      std::mt19937_64 random(t);
+      for (std::uint64_t i = 0; i < rounds; ++i) {
+        const std::size_t page = random() % (kWords / 512) * 512;
+        pool_.atomically([&](Tx& tx) {
+          // A word of its own, and one of all.
+          tx.store((*words)[page + t], tx.load((*words)[page + t]) + 1);
+          tx.store((*words)[page + 8], tx.load((*words)[page + 8]) + 1);
+        });
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  const auto expect_sums = [&](auto load) {
+    std::uint64_t own = 0;
+    std::uint64_t shared = 0;
+    for (std::size_t page = 0; page < kWords; page += 512) {
+      for (std::size_t t = 0; t < kThreads; ++t) own += load((*words)[page + t]);
+      shared += load((*words)[page + 8]);
+    }
+    EXPECT_EQ(own, kThreads * rounds);
+    EXPECT_EQ(shared, kThreads * rounds);
+  };
+  expect_sums([](const std::uint64_t& word) { return load_word(&word); });
+  pool_.checkpoint();
+  expect_sums([&](const std::uint64_t& word) { return home_of(word); });
+  Pool after = after_kill();
+  words = after.find_root<Words>("words");
+  expect_sums([](const std::uint64_t& word) { return load_word(&word); });
+}
+
+TEST_P(SoftwrapPages, ALogOfTheApplicationKeepsItsOwnProtocol) {
+  Words* words = pool_.root<Words>("words");
+  const std::string entry(100, 'x');
+  Log log = Log::open_or_create(pool_, "events", 64 << 10).value();
+  for (std::uint64_t round = 1; round <= 400; ++round) {
+    ASSERT_TRUE(log.append(entry.data(), entry.size()));
+    pool_.atomically([&](Tx& tx) {
+      for (std::size_t i = 0; i < 8; ++i) tx.store((*words)[(round * 8 + i) * 64 % kWords], round);
+    });
+    log.flush();
+  }
+  Pool after = after_kill();
+  Log found = Log::open_or_create(after, "events", 64 << 10).value();
+  std::size_t entries = 0;
+  found.for_each([&](std::span<const std::byte> bytes) {
+    EXPECT_EQ(bytes.size(), entry.size());
+    ++entries;
+  });
+  EXPECT_EQ(entries, 400u);
+}
+
+/// One fence for each commit; each line goes home once for all that wrote it.
+TEST(SoftwrapPagesCost, ACommitWaitsOnce) {
+  DomainCounters counters;
+  Image image = Image::formatted(kWide);
+  Pool pool = image.paged_pool(Counted<Dram>(counters), 12, 64).value();
+  pool.set_truncation(Truncation::kWhenFull);
+  Words* words = pool.root<Words>("words");
+  pool.checkpoint();
+  const auto before = counters.total();
+  constexpr std::uint64_t kCommits = 500;
+  for (std::uint64_t i = 0; i < kCommits; ++i)
+    pool.atomically([&](Tx& tx) { tx.store((*words)[i % 4 * 64], i); });
+  const auto commits = counters.total() - before;
+  EXPECT_EQ(commits.fences, kCommits);
+  EXPECT_EQ(commits.stores, 0u) << "nothing goes home";
+  const auto middle = counters.total();
+  pool.checkpoint();
+  const auto home = counters.total() - middle;
+  EXPECT_LT(home.flushes, 12u) << "four lines, a stamp, a head";
+}
+
+/// Wraps of two threads that store bytes of the same words, some of which are aborted.
+TEST_P(SoftwrapPages, WrapsTakeBackTheirOwnBytesOnly) {
+  using Bytes = std::array<std::uint8_t, 4096>;
+  Bytes* bytes = pool_.root<Bytes>("bytes");
+  Wraps wraps(pool_);
+  std::vector<std::thread> threads;
+  std::array<std::vector<std::uint8_t>, 2> models;
+  for (std::size_t t = 0; t < 2; ++t) {
+    models[t].assign(sizeof(Bytes), 0);
+    threads.emplace_back([&, t] {
+      std::mt19937_64 random(t + 7);
+      for (int round = 0; round < (kSanitized ? 300 : 2000); ++round) {
+        const bool aborted = random() % 3 == 0;
+        wraps.open();
+        std::vector<std::uint8_t> mine = models[t];
+        for (int i = 0; i < 20; ++i) {
+          const std::size_t at = random() % (sizeof(Bytes) / 2) * 2 + t;
+          mine[at] = static_cast<std::uint8_t>(random());
+          wraps.store((*bytes)[at], mine[at]);
+        }
+        if (aborted) {
+          wraps.abort();
+          EXPECT_EQ(testing::code_thrown_by([&] { wraps.close(); }), "aborted");
+        } else {
+          wraps.close();
+          models[t] = mine;
+        }
+        const std::size_t at = random() % (sizeof(Bytes) / 2) * 2 + t;
+        ASSERT_EQ(wraps.load((*bytes)[at]), models[t][at]) << at;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  Pool after = after_kill();
+  const Bytes* found = after.find_root<Bytes>("bytes");
+  for (std::size_t i = 0; i < sizeof(Bytes); ++i) ASSERT_EQ((*found)[i], models[i % 2][i]) << i;
+}
+
+/// On a file the pages that are given back show what the device has.
+TEST(SoftwrapPagesOnFiles, ArePartOfMemoryOnlyAsLongAsTheyMust) {
+  const testing::TempDir directory;
+  PoolOptions options;
+  options.domain = DomainKind::kSync;
+  options.engine = EngineKind::kSoftwrap;
+  options.capacity_bytes = std::uint64_t{64} << 20;
+  options.private_bytes = kMost * kPageBytes;
+  std::vector<std::uint64_t> model(kWords);
+  const std::string path = directory / "pages.pool";
+  {
+    Pool pool = Pool::create(path, options).value();
+    Words* words = pool.root<Words>("words");
+    std::mt19937_64 random(5);
+    for (std::uint64_t round = 1; round <= 600; ++round) {
+      pool.atomically([&](Tx& tx) {
+        for (int i = 0; i < 5; ++i) {
+          const std::size_t at = random() % kWords;
+          ASSERT_EQ(tx.load((*words)[at]), model[at]) << round;
+          tx.store((*words)[at], round);
+          model[at] = round;
+        }
+      });
+    }
+    for (std::size_t i = 0; i < kWords; ++i) ASSERT_EQ((*words)[i], model[i]) << i;
+  }
+  Pool pool = Pool::open(path, options).value();
+  const Words* words = pool.find_root<Words>("words");
+  for (std::size_t i = 0; i < kWords; ++i) ASSERT_EQ((*words)[i], model[i]) << i;
+}
+
+TEST(SoftwrapPagesOptions, AreRefusedWithWhatTheyMayBe) {
+  const testing::TempDir directory;
+  const std::string path = directory / "softwrap.pool";
+  PoolOptions options;
+  options.domain = DomainKind::kDram;
+  options.capacity_bytes = std::uint64_t{64} << 20;
+  options.engine = EngineKind::kSoftwrap;
+  options.private_bytes = 4096;
+  EXPECT_NE(Pool::create(path, options).error().message.find("at least 65536"), std::string::npos);
+  options.private_bytes = 1 << 20;
+  options.truncation = Truncation::kEachCommit;
+  EXPECT_NE(Pool::create(path, options).error().message.find("background or when-full"),
+            std::string::npos);
+  options.truncation = Truncation::kAuto;
+  Pool pool = Pool::create(path, options).value();
+  EXPECT_EQ(pool.core().engine().truncation(), Truncation::kBackground);
+  EXPECT_THROW(pool.set_truncation(Truncation::kNextCommit), Exception);
+  EXPECT_THROW(pool.set_truncation(Truncation::kEachCommit), Exception);
+}
+
+}  // namespace
+}  // namespace perdure
