@@ -7,8 +7,12 @@
 //   wraps.store(*to, wraps.load(*to) + 5);
 //   wraps.close();                              // both durable, or after a crash neither
 //
-// What a wrap stores stands in its own list, for the log, and in the *open table*, where loads of all threads look first: an
-// alias table of words and shadow pages. Nothing of it is at home, so a crash has nothing to take back. The outermost close()
+// With EngineKind::kSoftwrap on memory what a wrap stores stands *in place*, in private pages (domain/paged.h): its loads and
+// stores are plain ones, its list has what was there before, and nothing of it goes home before a record says so. close() and
+// abort() are as below; transactions of the pool see what open wraps have stored, too, and there is no lack of room.
+//
+// With other engines it stands in its own list, for the log, and in the *open table*, where loads of all threads look first:
+// an alias table of words and shadow pages. Nothing of it is at home, so a crash has nothing to take back. The outermost close()
 // commits the list as one transaction of the pool (its engine logs it, waits, and takes it home in its own way), and then
 // takes it out of the open table.
 //   1. commit the list     cut before its durability point ⇒ the wrap never happened; after it ⇒ all of it did
@@ -25,7 +29,7 @@
 // What the caller's isolation must see to: bytes that an open wrap has stored are stored by no other wrap or transaction
 // until it has closed. (Else each wrap is still all or nothing; which value stays is not said.) Reading them is allowed: it
 // is a dirty read, of what a crash or an abort takes back. Transactions of the pool see what wraps have committed, never
-// what they have stored.
+// what they have stored (unless it stands in place; then they must keep off the words of 8 bytes that hold it).
 #pragma once
 
 #include <chrono>
@@ -39,6 +43,7 @@
 
 namespace perdure {
 
+/// Of wraps whose words do not stand in place.
 struct WrapSettings {
   /// Of each open table. Sizes are powers of two. It is full when 1 in `threshold` of its entries is taken.
   alias::AliasLimits open{};

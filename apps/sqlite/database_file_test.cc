@@ -225,7 +225,9 @@ TEST_P(DatabaseFileUnderPowerCuts, ChangesByWholeCommits) {
 INSTANTIATE_TEST_SUITE_P(, DatabaseFileUnderPowerCuts,
                          ::testing::Values(EngineKind::kMnemosyne, EngineKind::kBlurred,
                                            EngineKind::kSoftwrapTables),
-                         [](const auto& engine) { return testing::name_of(engine.param); });
+                         [](const auto& engine) {
+                           return perdure::testing::name_of(engine.param);
+                         });
 
 /// A canary: the size is set by a transaction of its own.
 TEST(DatabaseFileUnderPowerCutsCanary, AGapBetweenContentAndSizeIsNoticed) {

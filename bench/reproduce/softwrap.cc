@@ -14,8 +14,9 @@
 namespace perdure::bench::reproduce {
 namespace {
 
-const std::vector<WrapSystem> kFour = {kNonAtomic, kUndoLog, kSoftWrap, kDefault};
-const std::vector<WrapSystem> kFive = {kNonAtomic, kUndoLog, kSoftWrap, kPaperFace, kDefault};
+const std::vector<WrapSystem> kAsTransactions = {kNonAtomic, kUndoLog, kSoftWrap, kPages, kDefault};
+const std::vector<WrapSystem> kEverything = {kNonAtomic, kUndoLog,   kSoftWrap, kPages,
+                                             kPaperFace, kPagesFace, kDefault};
 
 WrapLoad wrap_options(const Settings& settings) {
   WrapLoad options;
@@ -127,17 +128,18 @@ Section measure_wraps(const Settings& settings) {
       "retirement together.",
       {paper_softwrap::kStores.begin(), paper_softwrap::kStores.end()});
   section.missing.clear();
-  race_along(section, kFive, settings, Shown::kResponse, [&](std::size_t place, WrapLoad& options) {
-    options.stores = static_cast<unsigned>(section.x[place]);
-    return 10'000.0;
-  });
+  race_along(section, kEverything, settings, Shown::kResponse,
+             [&](std::size_t place, WrapLoad& options) {
+               options.stores = static_cast<unsigned>(section.x[place]);
+               return 10'000.0;
+             });
   const auto paper = [&](const char* name, const std::array<double, 3>& values) {
     section.add_values(name, "us", Origin::kPaper, {values.begin(), values.end()});
   };
   paper("paper: Non-Atomic", paper_softwrap::kNonAtomicUs);
   paper("paper: Undo Log", paper_softwrap::kUndoUs);
   paper("paper: SoftWrAP", paper_softwrap::kSoftWrapUs);
-  for (const WrapSystem& system : kFive) count_wraps(section, system, settings);
+  for (const WrapSystem& system : kEverything) count_wraps(section, system, settings);
 
   std::vector<double> of_non_atomic;
   std::vector<double> of_undo;
@@ -227,7 +229,7 @@ Section measure_arrivals(const Settings& settings) {
                  "Wraps of 10 stores, alias tables of 8 K entries, T_w 1 us. Beyond what "
                  "a system can do its response grows with the length of the run.",
                  settings.softwrap.arrivals_per_s);
-  race_along(section, kFour, settings, Shown::kBoth,
+  race_along(section, kAsTransactions, settings, Shown::kBoth,
              [&](std::size_t place, WrapLoad&) { return section.x[place]; });
   section.log_y = true;
   const std::size_t last = section.x.size() - 1;
@@ -336,11 +338,12 @@ Section measure_wrap_threads(const Settings& settings) {
                  "of 2^19 entries, T_w 1 us.",
                  {});
   for (const unsigned threads : settings.softwrap.threads) section.x.push_back(threads);
-  race_along(section, kFour, settings, Shown::kRate, [&](std::size_t place, WrapLoad& options) {
-    options.threads = settings.softwrap.threads[place];
-    options.alias_words = std::uint64_t{1} << 19;
-    return 0.0;
-  });
+  race_along(section, kAsTransactions, settings, Shown::kRate,
+             [&](std::size_t place, WrapLoad& options) {
+               options.threads = settings.softwrap.threads[place];
+               options.alias_words = std::uint64_t{1} << 19;
+               return 0.0;
+             });
   bool agrees = true;
   std::vector<double> over_undo;
   std::vector<double> of_non_atomic;
@@ -359,10 +362,11 @@ Section measure_wrap_threads(const Settings& settings) {
 Section measure_line_times(const Settings& settings) {
   Section section = section_of("figure10", "Figure 10: slower memory", "T_w (ns)",
                                "Wraps of 10 stores, 50,000 a second.", settings.softwrap.line_ns);
-  race_along(section, kFour, settings, Shown::kResponse, [&](std::size_t place, WrapLoad& options) {
-    options.line_ns = section.x[place];
-    return 50'000.0;
-  });
+  race_along(section, kAsTransactions, settings, Shown::kResponse,
+             [&](std::size_t place, WrapLoad& options) {
+               options.line_ns = section.x[place];
+               return 50'000.0;
+             });
   judge_ends(section, paper_softwrap::kSlowMemory, "ns",
              "Aliasing costs less than the lines that it saves, or 50,000 wraps a second are more "
              "than one "
@@ -374,10 +378,11 @@ Section measure_wrap_sizes(const Settings& settings) {
   Section section = section_of("figure11", "Figure 11: size of wraps", "stores in a wrap",
                                "1,000 wraps a second, T_w 1 us.", {});
   for (const unsigned stores : settings.softwrap.stores) section.x.push_back(stores);
-  race_along(section, kFour, settings, Shown::kResponse, [&](std::size_t place, WrapLoad& options) {
-    options.stores = settings.softwrap.stores[place];
-    return 1'000.0;
-  });
+  race_along(section, kAsTransactions, settings, Shown::kResponse,
+             [&](std::size_t place, WrapLoad& options) {
+               options.stores = settings.softwrap.stores[place];
+               return 1'000.0;
+             });
   judge_ends(section, paper_softwrap::kSizes, "stores",
              "A record is written past the cache, a store that goes home through it.");
   return section;
@@ -390,10 +395,11 @@ Section measure_reuse(const Settings& settings) {
                  "T_w 1 us, alias tables of 8 K entries.",
                  {});
   for (const unsigned percent : settings.softwrap.reuse_percent) section.x.push_back(percent);
-  race_along(section, kFour, settings, Shown::kRate, [&](std::size_t place, WrapLoad& options) {
-    options.reuse_percent = settings.softwrap.reuse_percent[place];
-    return 0.0;
-  });
+  race_along(section, kAsTransactions, settings, Shown::kRate,
+             [&](std::size_t place, WrapLoad& options) {
+               options.reuse_percent = settings.softwrap.reuse_percent[place];
+               return 0.0;
+             });
   const std::size_t last = section.x.size() - 1;
   const auto growth = [&](const WrapSystem& system) {
     return at(section, system, last) / at(section, system, 0);
@@ -417,17 +423,17 @@ Section measure_tree_inserts(const Settings& settings) {
                   "(The paper's tree is STX's, with nodes of its own size.)",
                   settings.softwrap.tree_inserts),
       {0, 1});
-  std::vector<std::vector<std::vector<double>>> runs(kFour.size(),
+  std::vector<std::vector<std::vector<double>>> runs(kAsTransactions.size(),
                                                      std::vector<std::vector<double>>(2));
   for (unsigned repetition = 0; repetition < std::min(settings.rules.repetitions, 3u);
        ++repetition) {
     tell_progress("figure 14", repetition, std::min(settings.rules.repetitions, 3u));
     for (std::size_t order = 0; order < 2; ++order) {
-      for (std::size_t i = 0; i < kFour.size(); ++i) {
+      for (std::size_t i = 0; i < kAsTransactions.size(); ++i) {
         const ScratchFile file(settings.dir, "tree");
         PoolOptions options;
         options.domain = DomainKind::kAdr;
-        options.engine = kFour[i].engine;
+        options.engine = kAsTransactions[i].engine;
         options.latency = write_combining_buffer(paper_softwrap::kLineNs, paper_softwrap::kWaitNs);
         options.in_place_bytes = ~std::size_t{0};
         options.aliases.words = 4096;
@@ -445,8 +451,8 @@ Section measure_tree_inserts(const Settings& settings) {
       }
     }
   }
-  for (std::size_t i = 0; i < kFour.size(); ++i)
-    section.add(std::string(kFour[i].name), "us", Origin::kPerdure).values = {
+  for (std::size_t i = 0; i < kAsTransactions.size(); ++i)
+    section.add(std::string(kAsTransactions[i].name), "us", Origin::kPerdure).values = {
         spread_of(runs[i][0]), spread_of(runs[i][1])};
   section.add_values("paper: Non-Atomic", "us", Origin::kPaper,
                      {paper_softwrap::kTreeNonAtomicUs, std::nullopt});

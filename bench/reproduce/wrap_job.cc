@@ -57,7 +57,11 @@ WrapJob::WrapJob(const WrapLoad& options)
     });
     // Whose first store to a page it is would pay for the page: in the wrap, or in the thread that retires.
     // (Linux before 5.14 cannot, and they do.)
-    const auto begin = round_up(reinterpret_cast<std::uintptr_t>(thread.array), kPageBytes);
+    // Where the array is at home: private pages are made by the wraps, or it would be no comparison.
+    const Region& region = pool_.core().region();
+    const std::byte* const home =
+        region.home() + (reinterpret_cast<std::byte*>(thread.array) - region.base());
+    const auto begin = round_up(reinterpret_cast<std::uintptr_t>(home), kPageBytes);
     (void)::madvise(reinterpret_cast<void*>(begin),
                     round_down(options_.array_words * kWordBytes - kPageBytes, kPageBytes),
                     MADV_POPULATE_WRITE);

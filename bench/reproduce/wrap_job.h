@@ -21,14 +21,17 @@ struct WrapSystem {
 };
 inline constexpr WrapSystem kNonAtomic{"Non-Atomic", EngineKind::kNonatomic};
 inline constexpr WrapSystem kUndoLog{"Undo Log", EngineKind::kUndo};
-inline constexpr WrapSystem kSoftWrap{"SoftWrAP", EngineKind::kSoftwrap};
-inline constexpr WrapSystem kPaperFace{"SoftWrAP, isolation by the caller", EngineKind::kSoftwrap,
-                                       true};
+inline constexpr WrapSystem kSoftWrap{"SoftWrAP", EngineKind::kSoftwrapTables};
+inline constexpr WrapSystem kPaperFace{"SoftWrAP, isolation by the caller",
+                                       EngineKind::kSoftwrapTables, true};
+inline constexpr WrapSystem kPages{"private pages", EngineKind::kSoftwrap};
+inline constexpr WrapSystem kPagesFace{"private pages, isolation by the caller",
+                                       EngineKind::kSoftwrap, true};
 inline constexpr WrapSystem kDefault{"our default", EngineKind::kMnemosyne};
 
 struct WrapLoad {
   std::string dir;
-  EngineKind engine = EngineKind::kSoftwrap;
+  EngineKind engine = EngineKind::kSoftwrapTables;
   bool by_wraps = false;
   double line_ns = 1000;  // T_w
   double wait_ns = 220;   // T_s

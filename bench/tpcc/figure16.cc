@@ -41,7 +41,7 @@ Section measure_tpcc(const Settings& settings) {
   const std::string original = home.path() + "/original.sqlite";
   tpcc::load_original(original, load);
 
-  const std::vector<WrapSystem> systems = {kNonAtomic, kUndoLog, kSoftWrap, kDefault};
+  const std::vector<WrapSystem> systems = {kNonAtomic, kUndoLog, kSoftWrap, kPages, kDefault};
   std::vector<std::vector<std::optional<Spread>>> rates(systems.size());
   std::string broken;
   for (std::size_t place = 0; place < section.x.size(); ++place) {

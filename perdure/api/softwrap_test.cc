@@ -159,7 +159,7 @@ TEST_P(CFace, TellsWhatIsWrong) {
   settings.engine = "paper";
   EXPECT_EQ(wrapAttach(path.c_str(), &settings), -1);
   EXPECT_EQ(errno, EINVAL);
-  EXPECT_THAT(wrapError(), HasSubstr("softwrap, mnemosyne"));
+  EXPECT_THAT(wrapError(), HasSubstr("softwrap, softwrap-tables, mnemosyne"));
   settings.engine = nullptr;
   settings.words = 100;
   EXPECT_EQ(wrapAttach(path.c_str(), &settings), -1);

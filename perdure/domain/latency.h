@@ -5,7 +5,8 @@
 //   written-through line, and a bandwidth limit, both paid
 //     at the fence that waits for them;
 //   - SoftWrAP §V: a write-combining buffer of 8 lines that drains one line per T_w; a writer that
-//     finds it full stalls until a line has left, a fence waits until it is empty.
+//     finds it full stalls until a line has left, a fence waits until it is empty. A store to the line that came last joins
+//     it there.
 #pragma once
 
 #include <algorithm>
@@ -65,11 +66,11 @@ class Latency {
   void merge(Word* home, Word value, Word mask) { inner_.merge(home, value, mask); }
   void write_through(Word* home, const Word* words, std::size_t count, Site site) {
     inner_.write_through(home, words, count, site);
-    start(lines(home, count * kWordBytes), write_ticks_);
+    start(fresh_lines(home, count * kWordBytes), write_ticks_);
   }
   void flush(const void* address, std::size_t bytes, Site site) {
     inner_.flush(address, bytes, site);
-    const std::uint64_t count = lines(address, bytes);
+    const std::uint64_t count = fresh_lines(address, bytes);
     start(count, flush_ticks_ * count);
   }
   bool fence(Site site) {
@@ -90,6 +91,7 @@ class Latency {
     std::uint64_t extra = 0;         // latency to pay at the fence
     std::uint64_t bus_free = 0;      // when the bandwidth limit lets the last line pass
     std::uint64_t buffer_empty = 0;  // when the write-combining buffer has drained
+    std::uint64_t last_line = 0;     // that entered it
   };
   static Pending& mine() {
     thread_local Pending pending;
@@ -98,11 +100,18 @@ class Latency {
   static std::uint64_t to_ticks(double ticks) {
     return static_cast<std::uint64_t>(std::llround(ticks));
   }
-  static std::uint64_t lines(const void* address, std::size_t bytes) {
+  /// Lines of these bytes that have to be sent; a buffer that combines has the last one, as long as it is not empty.
+  std::uint64_t fresh_lines(const void* address, std::size_t bytes) const {
     const auto first = reinterpret_cast<std::uintptr_t>(address) / kLineBytes;
-    return (reinterpret_cast<std::uintptr_t>(address) + bytes - 1) / kLineBytes - first + 1;
+    const auto last = (reinterpret_cast<std::uintptr_t>(address) + bytes - 1) / kLineBytes;
+    if (drain_ticks_ == 0) return last - first + 1;
+    Pending& pending = mine();
+    const bool combined = first == pending.last_line && pending.buffer_empty > TscClock::now();
+    pending.last_line = last;
+    return last - first + (combined ? 0 : 1);
   }
   void start(std::uint64_t count, std::uint64_t extra) {
+    if (count == 0) return;
     Pending& pending = mine();
     const std::uint64_t now = TscClock::now();
     pending.lines += count;

@@ -110,6 +110,24 @@ TEST_F(LatencyTest, TheWriteCombiningBufferStallsTheNinthLine) {
   expect_within_20_percent(twelve, 12000);
 }
 
+TEST_F(LatencyTest, TheWriteCombiningBufferTakesALineOnceForTheStoresThatFollowEachOther) {
+  LatencyModel model;
+  model.drain_ns = 1000;
+  Latency<Dram> domain(model, {});
+  expect_within_20_percent(nanoseconds([&] {
+                             const Word value = 1;
+                             for (std::size_t i = 0; i < 32; ++i)
+                               domain.write_through(&memory[i], &value, 1, Site::kUserFlush);
+                             domain.fence(Site::kUserFence);
+                           }),
+                           4000);
+  expect_within_20_percent(nanoseconds([&] {
+                             for (std::size_t i = 0; i < 4; ++i) flush_lines(domain, 2);
+                             domain.fence(Site::kUserFence);
+                           }),
+                           8000);
+}
+
 TEST_F(LatencyTest, AFenceWithNothingToWaitForIsFree) {
   LatencyModel model;
   model.fence_ns = 100000;

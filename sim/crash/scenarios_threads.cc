@@ -140,7 +140,6 @@ std::vector<Subject> thread_scenarios() {
           subject_of(consumed()),
           subject_of(turns_each_commit()),
           subject_of(blurred(turns())),
-          subject_of(paged(turns())),
           subject_of(paged(foreign_checkpoint())),
           subject_of(paged(idle_log())),
           subject_of(blurred(foreign_checkpoint())),

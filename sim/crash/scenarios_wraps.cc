@@ -44,6 +44,9 @@ Scenario story() {
         if (old != 0) wraps.free(base + old);
       });
     });
+    // What was just committed is stored again, while its record may go home.
+    on_second_thread([&] { wraps.store(story.words[0], 99); });
+    wraps.run([&] { wraps.store(story.words[1], step); });
     on_second_thread([&] {
       wraps.abort();
       try {
@@ -80,8 +83,11 @@ Scenario story() {
 }  // namespace
 
 std::vector<Subject> wrap_scenarios() {
+  // Pages are given back whenever one may be, while wraps have others open.
+  Scenario without_room = paged(story());
+  without_room.private_pages = 0;
   return {subject_of(story()), subject_of(softwrap(story())), subject_of(blurred(story())),
-          subject_of(paged(story()))};
+          subject_of(without_room)};
 }
 
 }  // namespace perdure::crash
