@@ -1,7 +1,6 @@
 #include "bench/reproduce/wrap_job.h"
 
-#include <sys/mman.h>
-
+#include <algorithm>
 #include <chrono>
 #include <random>
 
@@ -55,19 +54,24 @@ WrapJob::WrapJob(const WrapLoad& options)
       tx.store(*root, tx.link_to(array));
       return array;
     });
-    // Whose first store to a page it is would pay for the page: in the wrap, or in the thread that retires.
-    // (Linux before 5.14 cannot, and they do.)
-    // Where the array is at home: private pages are made by the wraps, or it would be no comparison.
-    const Region& region = pool_.core().region();
-    const std::byte* const home =
-        region.home() + (reinterpret_cast<std::byte*>(thread.array) - region.base());
-    const auto begin = round_up(reinterpret_cast<std::uintptr_t>(home), kPageBytes);
-    (void)::madvise(reinterpret_cast<void*>(begin),
-                    round_down(options_.array_words * kWordBytes - kPageBytes, kPageBytes),
-                    MADV_POPULATE_WRITE);
+    warm_up(thread.array);
   }
 }
 WrapJob::~WrapJob() = default;
+
+/// Whose first store to a page it is would pay for the page: in the wrap, or in the thread that retires. What is measured is
+/// a program that has run for a while.
+void WrapJob::warm_up(std::uint64_t* array) {
+  constexpr std::uint64_t kPageWords = kPageBytes / kWordBytes;
+  constexpr std::uint64_t kAtOnce = 64 * kPageWords;
+  for (std::uint64_t begin = 0; begin < options_.array_words; begin += kAtOnce) {
+    const std::uint64_t end = std::min(begin + kAtOnce, options_.array_words);
+    pool_.atomically([&](Tx& tx) {
+      for (std::uint64_t word = begin; word < end; word += kPageWords) tx.store(array[word], word);
+    });
+  }
+  pool_.checkpoint();
+}
 
 DomainCounts WrapJob::counts() const { return pool_.counts(); }
 

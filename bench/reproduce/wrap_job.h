@@ -70,6 +70,7 @@ class WrapJob {
 
  private:
   struct Thread;
+  void warm_up(std::uint64_t* array);
   void run_thread(Thread& thread, double seconds, double per_s);
   WrapLoad options_;
   ScratchFile file_;

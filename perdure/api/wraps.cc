@@ -207,6 +207,8 @@ struct Wraps::State {
     if (!place.pinned.contains(page)) {
       pages->pin(base() + page, 1);
       place.pinned.insert(page);
+      // One fault makes the page private; a load first would be another one.
+      CachedStores::merge(word(write.offset), 0, 0);
     }
     const MaskedWrite* known = place.writes.find(write.offset);
     const Word fresh = write.mask & ~(known != nullptr ? known->mask : 0);

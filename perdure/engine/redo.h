@@ -120,9 +120,7 @@ class Redo final : public EngineOn<D> {
     }
     tx.finish();  // 7
     if (!waits) flusher_.nudge();
-    if constexpr (kPaged) {
-      if (mode() == Truncation::kBackground && domain_.pages().are_many()) consumer_.nudge();
-    }
+    if constexpr (kPaged) retire_soon(slot_index);
     if (spill.used())
       truncate();  // the ring names the spilled entries: both go before their space is reused
   }
@@ -154,6 +152,7 @@ class Redo final : public EngineOn<D> {
     if (kPaged && truncation != Truncation::kAuto && !retires_by(truncation)) refuse_truncation();
     const std::lock_guard one_at_a_time(mode_mutex_);
     consumer_.stop();
+    consuming_.store(false, std::memory_order_relaxed);
     {
       const std::lock_guard lock(truncation_);
       refuse_if_poisoned();
@@ -364,6 +363,9 @@ class Redo final : public EngineOn<D> {
   void consume();
   void start_consumer();
   void wake_consumer(const LogSlot& slot);
+  bool is_half_full(const LogSlot& slot) const;
+  /// With private pages, after a commit.
+  void retire_soon(std::size_t slot_index);
 
   // ---- relaxed durability -----------------------------------------------------------------------
 
@@ -414,8 +416,9 @@ class Redo final : public EngineOn<D> {
   std::mutex truncation_;
   std::mutex mode_mutex_;
   std::once_flag flusher_started_;
-  std::uint64_t consumed_ = 0;  // by the consumer alone
-  Worker consumer_;             // last, as the next: they use all of the above
+  std::uint64_t consumed_ = 0;          // by the consumer alone
+  std::atomic<bool> consuming_{false};  // whether it was started; changed under mode_mutex_
+  Worker consumer_;                     // last, as the next: they use all of the above
   Worker flusher_;
 };
 

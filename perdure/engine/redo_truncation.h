@@ -64,16 +64,31 @@ void Redo<D, kLayout>::start_consumer() {
         return !poisoned();
       },
       std::chrono::nanoseconds(0), std::chrono::milliseconds(10));
+  consuming_.store(true, std::memory_order_release);
+}
+template <Domain D, RingLayout kLayout>
+bool Redo<D, kLayout>::is_half_full(const LogSlot& slot) const {
+  const auto half = [&](std::uint64_t free, std::uint64_t count) {
+    return free < unused(count) + usable(count) / 2;
+  };
+  return half(slot.log.free_words(), slot.log.ring().count) ||
+         (slot.xil && half(slot.xil->free_records(), slot.xil->capacity_records()));
 }
 template <Domain D, RingLayout kLayout>
 void Redo<D, kLayout>::wake_consumer(const LogSlot& slot) {
-  const auto is_half_full = [&](std::uint64_t free, std::uint64_t count) {
-    return free < unused(count) + usable(count) / 2;
-  };
-  const bool half_full =
-      is_half_full(slot.log.free_words(), slot.log.ring().count) ||
-      (slot.xil && is_half_full(slot.xil->free_records(), slot.xil->capacity_records()));
-  if (half_full) consumer_.nudge();
+  if (is_half_full(slot)) consumer_.nudge();
+}
+/// The background is this engine's default: its thread starts when there is something to do, not with the pool.
+template <Domain D, RingLayout kLayout>
+void Redo<D, kLayout>::retire_soon(std::size_t slot_index) {
+  if (mode() != Truncation::kBackground) return;
+  if (!domain_.pages().are_many() && !is_half_full(log_slot(slot_index))) return;
+  if (!consuming_.load(std::memory_order_acquire)) {
+    const std::unique_lock lock(mode_mutex_, std::try_to_lock);
+    if (!lock || mode() != Truncation::kBackground) return;  // being changed
+    if (!consuming_.load(std::memory_order_relaxed)) start_consumer();
+  }
+  consumer_.nudge();
 }
 
 }  // namespace perdure

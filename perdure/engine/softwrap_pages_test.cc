@@ -232,6 +232,26 @@ TEST_P(SoftwrapPages, WrapsTakeBackTheirOwnBytesOnly) {
   for (std::size_t i = 0; i < sizeof(Bytes); ++i) ASSERT_EQ((*found)[i], models[i % 2][i]) << i;
 }
 
+/// Nobody asks for it: the thread that retires starts when there is something to do.
+TEST(SoftwrapPagesInTheBackground, GoHomeBeforeALogIsFull) {
+  const testing::TempDir directory;
+  PoolOptions options;
+  options.domain = DomainKind::kDram;
+  options.engine = EngineKind::kSoftwrap;
+  options.capacity_bytes = std::uint64_t{64} << 20;
+  options.ring_bytes = 64 << 10;
+  options.count = true;
+  Pool pool = Pool::create(directory / "pages.pool", options).value();
+  Words* words = pool.root<Words>("words");
+  pool.checkpoint();
+  const std::uint64_t before = pool.counts().stores;
+  for (std::size_t i = 0; i < 1600; ++i)  // of 4 or 5 words of log each, which has 8192
+    pool.atomically([&](Tx& tx) { tx.store((*words)[i], i); });
+  for (int waits = 0; pool.counts().stores < before + 1600 && waits < 1000; ++waits)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  EXPECT_GE(pool.counts().stores, before + 1600);
+}
+
 /// On a file the pages that are given back show what the device has.
 TEST(SoftwrapPagesOnFiles, ArePartOfMemoryOnlyAsLongAsTheyMust) {
   const testing::TempDir directory;
