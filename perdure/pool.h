@@ -46,9 +46,10 @@ struct PoolOptions {
   /// On memory, new objects of at least so many bytes are initialised in place, at the price of a second fence; the largest
   /// number: none are. docs/adr/0012-large-new-objects-in-place.md
   std::size_t in_place_bytes = kInPlaceBytes;
-  /// Of EngineKind::kSoftwrap: how much of DRAM its private pages may take; those of open wraps and of structures with a
-  /// protocol of their own (perdure::Log) come on top.
-  std::uint64_t private_bytes = std::uint64_t{256} << 20;
+  /// On files, and with EngineKind::kSoftwrap: how much of DRAM may be taken by pages that were changed. Those of open wraps
+  /// and of structures with a protocol of their own (perdure::Log) come on top, and softwrap-tables and the yardsticks give none back.
+  /// 0: a quarter of the machine's. From 64 KiB.
+  std::uint64_t private_bytes = 0;
   /// Of EngineKind::kSoftwrapTables: its two tables in DRAM (sizes are powers of two), and when one is full: when 1 in
   /// alias_threshold of its entries is taken.
   alias::AliasLimits aliases{};

@@ -35,12 +35,14 @@ struct Options {
   bool change = false;  // engine and truncation, all the time
   bool json = false;
   PoolOptions pool = [] {
-    // Small logs and segments: truncation, growth and spilled records happen all the time.
+    // Small logs, segments and few private pages: truncation, growth and spilled records happen all the time, and pages go
+    // home and come back.
     PoolOptions small;
     small.capacity_bytes = std::uint64_t{1} << 30;
     small.segment_bytes = std::uint64_t{128} << 10;
     small.ring_bytes = std::uint64_t{64} << 10;
     small.log_slots = 20;
+    small.private_bytes = std::uint64_t{64} << 10;
     return small;
   }();
 };

@@ -88,7 +88,7 @@ Result<void> check_options(const std::string& path, const PoolOptions& options) 
                                      ", must be 0 (no limit but the log's size) or at least " +
                                      std::to_string(kLeastLogLimit)};
   if (auto valid = check_aliases(path, options); !valid) return valid;
-  if (options.private_bytes < kLeastPrivateBytes)
+  if (options.private_bytes != 0 && options.private_bytes < kLeastPrivateBytes)
     return Error{Code::kInvalid, path + ": private_bytes is " +
                                      std::to_string(options.private_bytes) + ", must be at least " +
                                      std::to_string(kLeastPrivateBytes)};
@@ -121,9 +121,19 @@ std::unique_ptr<Engine> stamp_memory(const PoolOptions& options, const EnginePar
   return stamp(options, parts, counters, AnyAdr{});
 }
 
-/// The engine softwrap, over private pages. What it counts is what goes home.
+/// Files are mapped privately, whatever the engine.
 template <Domain D>
-std::unique_ptr<Engine> stamp_paged(PrivatePages& pages, const EngineParts& parts,
+std::unique_ptr<Engine> stamp_files(const PoolOptions& options, PrivatePages& pages,
+                                    const EngineParts& parts, DomainCounters* counters, D domain) {
+  if (counters == nullptr)
+    return make_engine(options.engine, parts, Paged<D>(pages, 0, std::move(domain)));
+  return make_engine(options.engine, parts,
+                     Paged<Counted<D>>(pages, 0, Counted<D>(*counters, std::move(domain))));
+}
+
+/// The engine softwrap, over memory. What it counts is what goes home.
+template <Domain D>
+std::unique_ptr<Engine> stamp_aside(PrivatePages& pages, const EngineParts& parts,
                                     DomainCounters* counters, D domain) {
   const std::ptrdiff_t to_home = parts.region->home() - parts.region->base();
   if (counters == nullptr)
@@ -131,19 +141,27 @@ std::unique_ptr<Engine> stamp_paged(PrivatePages& pages, const EngineParts& part
   return make_paged_engine(
       parts, Paged<Counted<D>>(pages, to_home, Counted<D>(*counters, std::move(domain))));
 }
-std::unique_ptr<Engine> stamp_paged_memory(const PoolOptions& options, PrivatePages& pages,
-                                           const EngineParts& parts, DomainCounters* counters) {
+std::unique_ptr<Engine> stamp_aside(const PoolOptions& options, PrivatePages& pages,
+                                    const EngineParts& parts, DomainCounters* counters) {
   switch (parts.region->domain()) {
-    case DomainKind::kEadr: return stamp_paged(pages, parts, counters, Eadr{});
-    case DomainKind::kDram: return stamp_paged(pages, parts, counters, Dram{});
+    case DomainKind::kEadr: return stamp_aside(pages, parts, counters, Eadr{});
+    case DomainKind::kDram: return stamp_aside(pages, parts, counters, Dram{});
     default: break;
   }
   if (options.latency)
-    return stamp_paged(pages, parts, counters, Latency<AnyAdr>(*options.latency, AnyAdr{}));
-  return stamp_paged(pages, parts, counters, AnyAdr{});
+    return stamp_aside(pages, parts, counters, Latency<AnyAdr>(*options.latency, AnyAdr{}));
+  return stamp_aside(pages, parts, counters, AnyAdr{});
 }
 
-bool is_paged(const PoolOptions& options) { return options.engine == EngineKind::kSoftwrap; }
+/// Whether memory is mapped privately, too.
+bool is_aside(const PoolOptions& options) { return options.engine == EngineKind::kSoftwrap; }
+
+std::uint64_t most_private_pages(const PoolOptions& options, const Region& region) {
+  // A program that uses an address space stores without us: none of its pages may be given back.
+  if (region.range_bytes() != ~std::uint64_t{0}) return ~std::uint64_t{0} >> 1;
+  if (options.private_bytes != 0) return options.private_bytes / kPageBytes;
+  return static_cast<std::uint64_t>(std::max(::sysconf(_SC_PHYS_PAGES), 4096L)) / 4;
+}
 
 }  // namespace
 
@@ -158,7 +176,7 @@ Result<Pool> Pool::create(const std::string& path, const PoolOptions& options) {
 Result<Pool> Pool::open(const std::string& path, const PoolOptions& options) {
   if (auto valid = check_options(path, options); !valid) return valid.error();
   Region::OpenOptions how;
-  how.private_heap = is_paged(options);
+  how.private_heap = is_aside(options);
   auto region = Region::open_file(path, options.domain, Region::Access::kReadWrite, how);
   if (!region) return region.error();
   return open_region(std::move(region).value(), options);
@@ -177,13 +195,14 @@ Result<Pool> Pool::open_region(std::unique_ptr<Region> region, const PoolOptions
   if (options.count) pool.counters_ = std::make_unique<DomainCounters>();
   const Region& opened = *region;
   const bool sync = opened.domain() == DomainKind::kSync;
-  const bool paged = is_paged(options);
-  if (sync || paged) pool.storage_.reset(new Storage);
-  if (sync) pool.storage_->group.emplace(RegionDevice(opened), opened.base());
-  if (paged)
+  const bool aside = !sync && is_aside(options);
+  if (sync || aside) {
+    pool.storage_.reset(new Storage);
     pool.storage_->pages.emplace(opened.base(), opened.superblock().heap_offset,
                                  opened.geometry().capacity_bytes,
-                                 options.private_bytes / kPageBytes);
+                                 most_private_pages(options, opened));
+  }
+  if (sync) pool.storage_->group.emplace(RegionDevice(opened), opened.base());
   auto core = PoolCore::open(
       std::move(region),
       [&](EngineParts parts) {
@@ -193,12 +212,10 @@ Result<Pool> Pool::open_region(std::unique_ptr<Region> region, const PoolOptions
         parts.aliases = options.aliases;
         parts.alias_threshold = options.alias_threshold;
         Storage* const storage = pool.storage_.get();
-        if (sync && paged)
-          return stamp_paged(*storage->pages, parts, pool.counters_.get(),
-                             Sync<RegionDevice>(*storage->group));
         if (sync)
-          return stamp(options, parts, pool.counters_.get(), Sync<RegionDevice>(*storage->group));
-        if (paged) return stamp_paged_memory(options, *storage->pages, parts, pool.counters_.get());
+          return stamp_files(options, *storage->pages, parts, pool.counters_.get(),
+                             Sync<RegionDevice>(*storage->group));
+        if (aside) return stamp_aside(options, *storage->pages, parts, pool.counters_.get());
         return stamp_memory(options, parts, pool.counters_.get());
       },
       options.lock_bits);

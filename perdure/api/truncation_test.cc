@@ -44,6 +44,7 @@ PoolOptions tiny_logs(DomainKind domain, Truncation truncation,
   options.log_slots = 8;
   options.root_entries = 4;
   options.lock_bits = 10;
+  options.private_bytes = 64 << 10;  // pages come and go
   return options;
 }
 

@@ -5,7 +5,7 @@
 // brought home later (bring_home), in the order of their stamps. So a page may hold what is not committed: it never gets
 // home. What brings its own protocol stores through direct(), to both.
 // Files:  the domain below writes private pages itself (domain/sync.h). Here they are only marked, so that they may be given
-// back.
+// back, with any engine that logs.
 // Before the first private page (logs, tables) both mappings are the same memory, and all goes to the domain below, which
 // knows home addresses only.
 #pragma once
@@ -29,14 +29,16 @@ class Paged {
       : pages_(&pages), to_home_(to_home), inner_(std::move(inner)) {}
 
   void store(Word* word, Word value) {
-    if (!pages_->contains(word)) return inner_.store(home(word), value);
-    pages_->mark(word);
-    CachedStores::store(word, value);
+    const bool in_page = pages_->contains(word);
+    if (in_page) pages_->mark(word);
+    if (in_page && !kWritesPages) return CachedStores::store(word, value);
+    inner_.store(home(word), value);
   }
   void merge(Word* word, Word value, Word mask) {
-    if (!pages_->contains(word)) return inner_.merge(home(word), value, mask);
-    pages_->mark(word);
-    CachedStores::merge(word, value, mask);
+    const bool in_page = pages_->contains(word);
+    if (in_page) pages_->mark(word);
+    if (in_page && !kWritesPages) return CachedStores::merge(word, value, mask);
+    inner_.merge(home(word), value, mask);
   }
   void write_through(Word* words, const Word* values, std::size_t count, Site site) {
     const auto change = [&](Word* to) { inner_.write_through(to, values, count, site); };
@@ -56,6 +58,11 @@ class Paged {
   }
 
   PrivatePages& pages() { return *pages_; }
+  /// What one write_through() of this thread stored is durable. On files its pages have to stay until then; those of whoever
+  /// never says so, for good.
+  void settle(const Word* words, std::size_t count) {
+    if (kWritesPages && pages_->contains(words)) pages_->unpin(words, count * kWordBytes);
+  }
   /// What a record says of a word, at home. Before the first private page it is there already.
   void bring_home(Word* word, Word value, Word mask)
     requires(!kWritesPages)
@@ -107,7 +114,8 @@ class Paged {
     if (!pages_->contains(words)) return change(home(words));
     const std::size_t bytes = count * kWordBytes;
     if constexpr (kWritesPages) {
-      pages_->keep(words, bytes);  // the device gets them at some fence, we do not learn at which
+      pages_->pin(words,
+                  bytes);  // until settle(): we do not learn which fence brings them to the device
       change(words);
     } else {
       pages_->pin(words, bytes);

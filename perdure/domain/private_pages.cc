@@ -60,12 +60,6 @@ void PrivatePages::unpin(const void* address, std::size_t bytes) {
   update_all(address, bytes,
              [](std::uint32_t seen) { return (seen & kPins) == kForGood ? seen : seen - 1; });
 }
-void PrivatePages::keep(const void* address, std::size_t bytes) {
-  update_all(address, bytes, [this](std::uint32_t seen) {
-    return (seen == 0 ? generation_.load(std::memory_order_relaxed) : seen) | kForGood;
-  });
-}
-
 void PrivatePages::begin_generation() {
   // Orders: the generation before the look at the clock. Whoever draws a stamp that this look does not see, sees the
   //         generation: a draw is a locked instruction as well.

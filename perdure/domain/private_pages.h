@@ -43,7 +43,6 @@ class PrivatePages {
   /// Keeps the pages of the bytes until unpin(). A page with too many pins is kept for good.   Requires: contains().
   void pin(const void* address, std::size_t bytes);
   void unpin(const void* address, std::size_t bytes);
-  void keep(const void* address, std::size_t bytes);  // for good
 
   /// Pages that are private now, or were a moment ago.
   std::uint64_t count() const { return count_.load(std::memory_order_relaxed); }

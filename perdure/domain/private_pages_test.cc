@@ -76,7 +76,7 @@ TEST_F(PrivatePagesTest, APinHoldsPagesUntilItIsTakenAway) {
   for (std::uint64_t i = 1; i <= 10; ++i) store(i);
   pages->pin(page(3), two);
   pages->pin(page(4), 1);
-  pages->keep(page(6), 1);
+  for (int i = 0; i < 2000; ++i) pages->pin(page(6), 1);
   pages->pin(page(20), 1);
   page(20)[8] = std::byte{1};
   pages->begin_generation();
@@ -84,12 +84,12 @@ TEST_F(PrivatePagesTest, APinHoldsPagesUntilItIsTakenAway) {
   EXPECT_EQ(pages->give_back(), 7u);
   EXPECT_EQ(still_there(), (std::set<std::uint64_t>{3, 4, 6, 20}));
   pages->unpin(page(3), two);
-  pages->unpin(page(6), 1);
+  for (int i = 0; i < 2000; ++i) pages->unpin(page(6), 1);
   pages->unpin(page(20), 1);
   for (std::uint64_t i = 30; i < 36; ++i) store(i);
   pages->begin_generation();
   pages->give_back();
-  EXPECT_EQ(still_there(), (std::set<std::uint64_t>{4, 6})) << "one pin less, and one for good";
+  EXPECT_EQ(still_there(), (std::set<std::uint64_t>{4, 6})) << "one pin less, and too many";
   EXPECT_EQ(pages->count(), 2u);
 }
 

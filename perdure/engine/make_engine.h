@@ -9,6 +9,13 @@
 
 namespace perdure {
 
+/// The engine softwrap, for a private mapping.
+template <Domain D>
+std::unique_ptr<Engine> make_paged_engine(const EngineParts& parts, Paged<D> domain) {
+  return std::make_unique<Redo<Paged<D>, RingLayout::kTornbit>>(parts, std::move(domain),
+                                                                EngineKind::kSoftwrap);
+}
+
 /// Stamps the engine of `kind` for one domain.
 template <Domain D>
 std::unique_ptr<Engine> make_engine(EngineKind kind, const EngineParts& parts, D domain) {
@@ -19,7 +26,9 @@ std::unique_ptr<Engine> make_engine(EngineKind kind, const EngineParts& parts, D
     case EngineKind::kBlurred:
     case EngineKind::kAdaptive:
       return std::make_unique<Redo<D, RingLayout::kInLog>>(parts, std::move(domain), kind);
-    case EngineKind::kSoftwrap:  // over memory that is not privately mapped
+    case EngineKind::kSoftwrap:
+      if constexpr (PagedDomain<D>) return make_paged_engine(parts, std::move(domain));
+      [[fallthrough]];  // the memory is not mapped privately
     case EngineKind::kSoftwrapTables:
       return std::make_unique<Softwrap<D>>(parts, std::move(domain));
     case EngineKind::kUndo: return std::make_unique<Undo<D>>(parts, std::move(domain));
@@ -29,13 +38,6 @@ std::unique_ptr<Engine> make_engine(EngineKind kind, const EngineParts& parts, D
       return std::make_unique<Unlogged<D, false>>(parts, std::move(domain));
   }
   return nullptr;
-}
-
-/// The engine softwrap, for a private mapping.
-template <Domain D>
-std::unique_ptr<Engine> make_paged_engine(const EngineParts& parts, Paged<D> domain) {
-  return std::make_unique<Redo<Paged<D>, RingLayout::kTornbit>>(parts, std::move(domain),
-                                                                EngineKind::kSoftwrap);
 }
 
 // Once, in api/pool.cc, and not in each test.

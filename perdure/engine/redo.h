@@ -57,6 +57,8 @@ class Redo final : public EngineOn<D> {
   using Base::domain_, Base::fail, Base::parts_, Base::poison, Base::refuse_if_poisoned;
   static constexpr bool kInLog = kLayout == RingLayout::kInLog;
   static constexpr bool kPaged = PagedDomain<D>;
+  /// What is stored home stands in private pages, and the records are brought home from there.
+  static constexpr bool kAside = LogArea::home_is_elsewhere<D>();
 
  public:
   using Base::poisoned;
@@ -78,7 +80,7 @@ class Redo final : public EngineOn<D> {
   void attach(Tx& tx, std::size_t slot_index) override {
     // On files a new object's pages would be a write of their own, beside the log's, that each commit has to wait for.
     // In a private mapping they would have to go home past the records.
-    if (!kPaged && parts_.region->domain() != DomainKind::kSync &&
+    if (!kAside && parts_.region->domain() != DomainKind::kSync &&
         parts_.region->superblock().version >= kInPlaceSinceVersion)
       tx.initialise_through(this, parts_.in_place_bytes);
     if (kInLog) tx.execute_in(executing_[slot_index].get());
@@ -86,6 +88,7 @@ class Redo final : public EngineOn<D> {
 
   void commit(Tx& tx, std::size_t slot_index, Durability durability) override {
     refuse_if_poisoned();
+    if constexpr (kPaged) make_pages_few();
     if constexpr (kInLog) {
       const bool done = tx.in_log() && append_heap_writes(tx, slot_index);
       if (done) {
@@ -98,6 +101,7 @@ class Redo final : public EngineOn<D> {
     } else {
       commit_buffered(tx, slot_index, durability);
     }
+    if constexpr (kPaged) retire_soon(slot_index);
   }
 
   void commit_buffered(Tx& tx, std::size_t slot_index, Durability durability) {
@@ -107,7 +111,6 @@ class Redo final : public EngineOn<D> {
     spill.write_if_large(tx, usable(log_slot(slot_index).log.ring().count) / 2, record);
     const bool waits = durability == Durability::kStrict || !shared_ || forces_home();
     if (!waits) start_flusher();
-    if constexpr (kPaged) make_pages_few();
 
     Turn turn = make_room(slot_index, record.size(), tx.writes().size());  // 1
     {
@@ -120,7 +123,6 @@ class Redo final : public EngineOn<D> {
     }
     tx.finish();  // 7
     if (!waits) flusher_.nudge();
-    if constexpr (kPaged) retire_soon(slot_index);
     if (spill.used())
       truncate();  // the ring names the spilled entries: both go before their space is reused
   }
@@ -144,12 +146,13 @@ class Redo final : public EngineOn<D> {
   void truncate() override {
     const std::lock_guard lock(truncation_);
     refuse_if_poisoned();
-    if (kPaged) return consume();
+    if (kAside) return consume();
     empty_logs();
   }
 
   void set_truncation(Truncation truncation) override {
-    if (kPaged && truncation != Truncation::kAuto && !retires_by(truncation)) refuse_truncation();
+    if (is_softwrap(kind_) && truncation != Truncation::kAuto && !retires_by(truncation))
+      refuse_truncation();
     const std::lock_guard one_at_a_time(mode_mutex_);
     consumer_.stop();
     consuming_.store(false, std::memory_order_relaxed);
@@ -165,7 +168,7 @@ class Redo final : public EngineOn<D> {
   }
   Truncation truncation() const override { return mode(); }
   PrivatePages* pages_for_open_words() override {
-    if constexpr (LogArea::home_is_elsewhere<D>()) {
+    if constexpr (kAside) {
       return &domain_.pages();
     } else {
       return nullptr;
@@ -393,7 +396,7 @@ class Redo final : public EngineOn<D> {
     const std::lock_guard lock(truncation_);
     if (!domain_.pages().are_too_many()) return;  // another thread saw to it
     refuse_if_poisoned();
-    consume();
+    empty_full_log();
   }
   bool forces_home() const {
     return mode() == Truncation::kNextCommit || mode() == Truncation::kEachCommit;
@@ -401,7 +404,7 @@ class Redo final : public EngineOn<D> {
   Truncation mode() const { return mode_.load(std::memory_order_relaxed); }
   Truncation resolved(Truncation truncation) const {
     if (truncation != Truncation::kAuto) return truncation;
-    if (kPaged) return Truncation::kBackground;
+    if (is_softwrap(kind_)) return Truncation::kBackground;
     if (kind_ == EngineKind::kBase) return Truncation::kEachCommit;
     return parts_.region->domain() == DomainKind::kSync ? Truncation::kWhenFull
                                                         : Truncation::kNextCommit;

@@ -7,12 +7,16 @@ namespace perdure {
 
 template <Domain D, RingLayout kLayout>
 void Redo<D, kLayout>::empty_logs() {
-  const CommitGate gate(*parts_.clock, *parts_.logs);
-  empty_closed_logs();
+  {
+    const CommitGate gate(*parts_.clock, *parts_.logs);
+    if constexpr (kPaged) domain_.pages().begin_generation();
+    empty_closed_logs();
+  }
+  if constexpr (kPaged) domain_.pages().give_back();
 }
 template <Domain D, RingLayout kLayout>
 void Redo<D, kLayout>::empty_closed_logs() {
-  if constexpr (kPaged) {
+  if constexpr (kAside) {
     if (!parts_.logs->consume(domain_, parts_.clock->now())) fail();
     return;
   }
@@ -78,7 +82,7 @@ template <Domain D, RingLayout kLayout>
 void Redo<D, kLayout>::wake_consumer(const LogSlot& slot) {
   if (is_half_full(slot)) consumer_.nudge();
 }
-/// The background is this engine's default: its thread starts when there is something to do, not with the pool.
+/// The background is the default of the engine softwrap: its thread starts when there is something to do, not with the pool.
 template <Domain D, RingLayout kLayout>
 void Redo<D, kLayout>::retire_soon(std::size_t slot_index) {
   if (mode() != Truncation::kBackground) return;

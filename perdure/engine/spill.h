@@ -40,6 +40,8 @@ class Spill {
     engine.domain_.write_through(to, entries.data(), entries.size(), Site::kSpillBody);
     // Orders: the entries before the record that names them.
     if (!engine.domain_.fence(Site::kSpillFence)) engine.fail();
+    if constexpr (requires { engine.domain_.settle(to, entries.size()); })
+      engine.domain_.settle(to, entries.size());
     const Word crc = crc32c(entries.data(), entries.size_bytes());
     const Word count = entries.size();
     record[1] = record::entry_head(space_, 1, record::Kind::kSpill) | record::kLast;
