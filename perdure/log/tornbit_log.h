@@ -39,7 +39,7 @@ class TornbitLog {
   }
 
   std::uint64_t capacity_words() const { return ring_.count; }
-  std::uint64_t free_words() const { return ring_.count - (tail_ - head()); }
+  std::uint64_t free_words() const { return ring_.count - (tail() - head()); }
   const Ring& ring() const { return ring_; }
   // Head and tail are atomic: a Lamport buffer, whose consumer reads what lies before the tail while the producer goes
   // on, and whose producer reuses what lies before the head while the consumer goes on. Acquire and release hand the
