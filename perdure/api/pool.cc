@@ -195,7 +195,7 @@ Result<Pool> Pool::open_region(std::unique_ptr<Region> region, const PoolOptions
   if (options.count) pool.counters_ = std::make_unique<DomainCounters>();
   const Region& opened = *region;
   const bool sync = opened.domain() == DomainKind::kSync;
-  const bool aside = !sync && is_aside(options);
+  const bool aside = !sync && is_aside(options) && opened.home() != opened.base();
   if (sync || aside) {
     pool.storage_.reset(new Storage);
     pool.storage_->pages.emplace(opened.base(), opened.superblock().heap_offset,

@@ -1,6 +1,8 @@
 // When and how logs are emptied: while commits stand still, or, by a consumer in the background, while they go on.
 #pragma once
 
+#include <system_error>
+
 #include "perdure/engine/redo.h"
 
 namespace perdure {
@@ -90,7 +92,11 @@ void Redo<D, kLayout>::retire_soon(std::size_t slot_index) {
   if (!consuming_.load(std::memory_order_acquire)) {
     const std::unique_lock lock(mode_mutex_, std::try_to_lock);
     if (!lock || mode() != Truncation::kBackground) return;  // being changed
-    if (!consuming_.load(std::memory_order_relaxed)) start_consumer();
+    try {
+      if (!consuming_.load(std::memory_order_relaxed)) start_consumer();
+    } catch (const std::system_error&) {
+      return;  // no thread to be had: commits that find a full log do the work
+    }
   }
   consumer_.nudge();
 }
