@@ -48,7 +48,7 @@ struct PoolOptions {
   std::size_t in_place_bytes = kInPlaceBytes;
   /// On files, and with EngineKind::kSoftwrap: how much of DRAM may be taken by pages that were changed. Those of open wraps
   /// and of structures with a protocol of their own (perdure::Log) come on top, and softwrap-tables and the yardsticks give none back.
-  /// 0: a quarter of the machine's. From 64 KiB.
+  /// They are given back from half of it on. 0: a quarter of the machine's. From 64 KiB. Address spaces give none back.
   std::uint64_t private_bytes = 0;
   /// Of EngineKind::kSoftwrapTables: its two tables in DRAM (sizes are powers of two), and when one is full: when 1 in
   /// alias_threshold of its entries is taken.

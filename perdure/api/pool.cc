@@ -17,7 +17,7 @@ template std::unique_ptr<Engine> make_engine(EngineKind, const EngineParts&, Cou
 /// What copies of a domain share. Outlives the engine.
 struct Pool::Storage {
   std::optional<SyncGroup<RegionDevice>> group;  // on files: Sync's waiting threads
-  std::optional<PrivatePages> pages;             // of the engine softwrap
+  std::optional<PrivatePages> pages;             // on files, and of the engine softwrap
   int owner_pid = ::getpid();
 };
 void Pool::StorageDelete::operator()(Storage* storage) const {

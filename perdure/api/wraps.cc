@@ -205,8 +205,8 @@ struct Wraps::State {
   void store_in_place(Place& place, const MaskedWrite& write) {
     const Offset page = round_down(write.offset, kPageBytes);
     if (!place.pinned.contains(page)) {
-      pages->pin(base() + page, 1);
       place.pinned.insert(page);
+      pages->pin(base() + page, 1);
       // One fault makes the page private; a load first would be another one.
       CachedStores::merge(word(write.offset), 0, 0);
     }

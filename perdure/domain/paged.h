@@ -5,7 +5,7 @@
 // brought home later (bring_home), in the order of their stamps. So a page may hold what is not committed: it never gets
 // home. What brings its own protocol stores through direct(), to both.
 // Files:  the domain below writes private pages itself (domain/sync.h). Here they are only marked, so that they may be given
-// back, with any engine that logs.
+// back, with every engine that engine/redo.h makes.
 // Before the first private page (logs, tables) both mappings are the same memory, and all goes to the domain below, which
 // knows home addresses only.
 #pragma once

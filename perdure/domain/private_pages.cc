@@ -3,39 +3,52 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <array>
 #include <new>
 #include <thread>
 
 namespace perdure {
 
+namespace {
+
+constexpr std::uint64_t kArrays = 3;
+
+}  // namespace
+
 PrivatePages::PrivatePages(std::byte* base, Offset begin, Offset end, std::uint64_t most)
     : first_(base + begin), pages_((end - begin) / kPageBytes), most_(most) {
   // Zeroes that take memory where they are written: a pool's capacity is far more than what it uses.
-  void* const entries = ::mmap(nullptr, pages_ * sizeof(*entries_), PROT_READ | PROT_WRITE,
-                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (entries == MAP_FAILED) throw std::bad_alloc();
-  entries_ = static_cast<std::atomic<std::uint32_t>*>(entries);
+  void* const arrays =
+      ::mmap(nullptr, kArrays * pages_ * sizeof(std::uint32_t), PROT_READ | PROT_WRITE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (arrays == MAP_FAILED) throw std::bad_alloc();
+  entries_ = static_cast<std::atomic<std::uint32_t>*>(arrays);
+  private_ = static_cast<std::uint32_t*>(arrays) + pages_;
+  candidates_ = private_ + pages_;
 }
-PrivatePages::~PrivatePages() { ::munmap(entries_, pages_ * sizeof(*entries_)); }
+PrivatePages::~PrivatePages() { ::munmap(entries_, kArrays * pages_ * sizeof(std::uint32_t)); }
 
 template <class Change>
 void PrivatePages::update(std::atomic<std::uint32_t>& entry, Change change) {
   std::uint32_t seen = entry.load(std::memory_order_relaxed);
-  for (;;) {
-    if (seen == kGoing) {  // for some microseconds
+  std::uint32_t next = 0;
+  do {
+    while (seen == kGoing) {  // for as long as some pages take to be given back
       std::this_thread::yield();
       seen = entry.load(std::memory_order_relaxed);
-      continue;
     }
-    // Acquire: who finds the page given back stores after that. Release: nothing yet; the store comes after.
-    if (entry.compare_exchange_weak(seen, change(seen), std::memory_order_acq_rel,
-                                    std::memory_order_relaxed))
-      break;
-  }
+    next = change(seen);
+    // Acquire: who finds the page given back stores after that.
+  } while (!entry.compare_exchange_weak(seen, next, std::memory_order_acq_rel,
+                                        std::memory_order_relaxed));
+  const bool was_pinned = (seen & kPins) != 0;
+  const bool is_pinned = (next & kPins) != 0;
+  if (is_pinned && !was_pinned) pinned_.fetch_add(1, std::memory_order_relaxed);
+  if (was_pinned && !is_pinned) pinned_.fetch_sub(1, std::memory_order_relaxed);
   if (seen != 0) return;
   count_.fetch_add(1, std::memory_order_relaxed);
   const std::lock_guard lock(mutex_);
-  private_.push_back(static_cast<std::uint32_t>(&entry - entries_));
+  private_[listed_++] = static_cast<std::uint32_t>(&entry - entries_);
 }
 template <class Change>
 void PrivatePages::update_all(const void* address, std::size_t bytes, Change change) {
@@ -68,61 +81,71 @@ void PrivatePages::begin_generation() {
 }
 
 std::uint64_t PrivatePages::give_back() {
-  if (!are_many() && pinned_.load(std::memory_order_relaxed) == 0) return 0;
-  std::vector<std::uint32_t> candidates;
+  if (!are_many()) return 0;
+  std::uint64_t listed = 0;
   {
     const std::lock_guard lock(mutex_);
-    candidates.swap(private_);
+    listed = listed_;
+    std::copy_n(private_, listed, candidates_);
+    listed_ = 0;
   }
-  pinned_.store(count_pinned(candidates), std::memory_order_relaxed);
+  std::sort(candidates_, candidates_ + listed);
   const std::uint32_t now = generation_.load(std::memory_order_relaxed);
-  const auto of_before = [now](std::uint32_t seen) { return seen != now && after(seen) != now; };
-  const auto older = [now](std::uint32_t seen) { return seen != now; };
-  std::uint64_t gone = 0;
-  if (are_many()) gone = give_back_some(candidates, of_before);
-  if (are_many()) gone += give_back_some(candidates, older);
-  {
-    const std::lock_guard lock(mutex_);
-    private_.insert(private_.end(), candidates.begin(), candidates.end());
-  }
-  return gone;
-}
-
-std::uint64_t PrivatePages::count_pinned(const std::vector<std::uint32_t>& pages) const {
-  return static_cast<std::uint64_t>(
-      std::count_if(pages.begin(), pages.end(), [this](std::uint32_t page) {
-        return (entries_[page].load(std::memory_order_relaxed) & kPins) != 0;
-      }));
+  std::uint64_t left = give_back_some(
+      listed, [now](std::uint32_t seen) { return seen != now && after(seen) != now; });
+  if (are_many()) left = give_back_some(left, [now](std::uint32_t seen) { return seen != now; });
+  const std::lock_guard lock(mutex_);
+  std::copy_n(candidates_, left, private_ + listed_);
+  listed_ += left;
+  return listed - left;
 }
 
 template <class MayGo>
-std::uint64_t PrivatePages::give_back_some(std::vector<std::uint32_t>& candidates, MayGo may_go) {
-  std::vector<std::uint32_t> going;
-  std::erase_if(candidates, [&](std::uint32_t page) {
-    std::uint32_t seen = entries_[page].load(std::memory_order_relaxed);
-    const bool goes = (seen & kPins) == 0 && may_go(seen) &&
-                      entries_[page].compare_exchange_strong(
-                          seen, kGoing, std::memory_order_acq_rel, std::memory_order_relaxed);
-    if (goes) going.push_back(page);
-    return goes;
-  });
-  std::sort(going.begin(), going.end());
-  std::uint64_t gone = 0;
-  for (std::size_t begin = 0; begin < going.size();) {
-    std::size_t end = begin + 1;
-    while (end < going.size() && going[end] == going[end - 1] + 1) ++end;
-    const bool went = ::madvise(first_ + going[begin] * kPageBytes, (end - begin) * kPageBytes,
-                                MADV_DONTNEED) == 0;
-    for (std::size_t i = begin; i < end; ++i) {
-      // Release: the page shows its home before somebody stores there again.
-      entries_[going[i]].store(went ? 0 : kOneGeneration, std::memory_order_release);
-      if (!went) candidates.push_back(going[i]);
+std::uint64_t PrivatePages::give_back_some(std::uint64_t count, MayGo may_go) {
+  // A few at a time: whoever stores to one of them meanwhile waits.
+  std::array<std::uint32_t, 256> going;
+  std::uint64_t left = 0;
+  for (std::uint64_t next = 0; next < count;) {
+    std::uint64_t chosen = 0;
+    for (; next < count && chosen < going.size(); ++next) {
+      const std::uint32_t page = candidates_[next];
+      std::uint32_t seen = entries_[page].load(std::memory_order_relaxed);
+      const bool goes = (seen & kPins) == 0 && may_go(seen) &&
+                        !stuck_.load(std::memory_order_relaxed) &&
+                        entries_[page].compare_exchange_strong(
+                            seen, kGoing, std::memory_order_acq_rel, std::memory_order_relaxed);
+      if (goes) {
+        going[chosen++] = page;
+      } else {
+        candidates_[left++] = page;
+      }
     }
-    if (went) gone += end - begin;
+    give_back_now(going.data(), chosen);
+    // Those that the system did not take stay.
+    for (std::uint64_t i = 0; stuck_.load(std::memory_order_relaxed) && i < chosen; ++i) {
+      if (entries_[going[i]].load(std::memory_order_relaxed) == kGoing) {
+        entries_[going[i]].store(kOneGeneration, std::memory_order_release);
+        candidates_[left++] = going[i];
+      }
+    }
+  }
+  return left;
+}
+
+void PrivatePages::give_back_now(const std::uint32_t* going, std::uint64_t count) {
+  for (std::uint64_t begin = 0; begin < count;) {
+    std::uint64_t end = begin + 1;
+    while (end < count && going[end] == going[end - 1] + 1) ++end;
+    if (::madvise(first_ + going[begin] * kPageBytes, (end - begin) * kPageBytes, MADV_DONTNEED) !=
+        0)
+      return stuck_.store(true, std::memory_order_relaxed);
+    for (std::uint64_t i = begin; i < end; ++i) {
+      // Release: the page shows its home before somebody stores there again.
+      entries_[going[i]].store(0, std::memory_order_release);
+    }
+    count_.fetch_sub(end - begin, std::memory_order_relaxed);
     begin = end;
   }
-  count_.fetch_sub(gone, std::memory_order_relaxed);
-  return gone;
 }
 
 }  // namespace perdure

@@ -15,7 +15,6 @@
 #include <atomic>
 #include <cstdint>
 #include <mutex>
-#include <vector>
 
 #include "perdure/base/words.h"
 
@@ -47,8 +46,8 @@ class PrivatePages {
   /// Pages that are private now, or were a moment ago.
   std::uint64_t count() const { return count_.load(std::memory_order_relaxed); }
   /// Whether it is time to give some back; and whether a commit should wait for that. Those that have to stay do not count.
-  bool are_many() const { return count() > pinned_.load(std::memory_order_relaxed) + most_ / 2; }
-  bool are_too_many() const { return count() > pinned_.load(std::memory_order_relaxed) + most_; }
+  bool are_many() const { return are_more_than(most_ / 2); }
+  bool are_too_many() const { return are_more_than(most_); }
 
   void begin_generation();  // step 1
   /// Step 3, if there are many: first those that were not stored to for a while.   Returns how many went.
@@ -75,20 +74,30 @@ class PrivatePages {
   void update(std::atomic<std::uint32_t>& entry, Change change);
   template <class Change>
   void update_all(const void* address, std::size_t bytes, Change change);
-  std::uint64_t count_pinned(const std::vector<std::uint32_t>& pages) const;
-  /// Takes from `candidates` those whose generation `may_go`, and gives them back.
+  bool are_more_than(std::uint64_t pages) const {
+    return count() > pinned_.load(std::memory_order_relaxed) + pages &&
+           !stuck_.load(std::memory_order_relaxed);
+  }
+  /// Gives back those of the first `count` candidates whose generation `may_go`, and returns how many stay.
   template <class MayGo>
-  std::uint64_t give_back_some(std::vector<std::uint32_t>& candidates, MayGo may_go);
+  std::uint64_t give_back_some(std::uint64_t count, MayGo may_go);
+  /// Ascending pages, whose entries are kGoing.
+  void give_back_now(const std::uint32_t* going, std::uint64_t count);
 
   std::byte* first_;
   std::uint64_t pages_;
   const std::uint64_t most_;
+  // Three arrays with a place for each page: nothing here may lack memory while a commit stores.
   std::atomic<std::uint32_t>* entries_;
+  std::uint32_t*
+      private_;  // the first listed_: each page whose entry is not 0, or soon; under mutex_
+  std::uint32_t* candidates_;  // of whoever gives back
+  std::uint64_t listed_ = 0;
+  std::mutex mutex_;
   std::atomic<std::uint32_t> generation_{kOneGeneration};
   std::atomic<std::uint64_t> count_{0};
-  std::atomic<std::uint64_t> pinned_{0};  // of count_, when pages were last given back
-  std::mutex mutex_;
-  std::vector<std::uint32_t> private_;  // every page whose entry is not 0, under mutex_, or soon
+  std::atomic<std::uint64_t> pinned_{0};
+  std::atomic<bool> stuck_{false};  // the system takes nothing back (locked memory)
 };
 
 }  // namespace perdure

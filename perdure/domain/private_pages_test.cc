@@ -93,12 +93,26 @@ TEST_F(PrivatePagesTest, APinHoldsPagesUntilItIsTakenAway) {
   EXPECT_EQ(pages->count(), 2u);
 }
 
-TEST_F(PrivatePagesTest, WhatMustStayDoesNotCountAsTooManyForEver) {
+TEST_F(PrivatePagesTest, WhatMustStayDoesNotCountAsTooMany) {
   for (std::uint64_t i = 1; i <= 20; ++i) pages->pin(page(i), 1);
+  for (std::uint64_t i = 21; i <= 28; ++i) store(i);
+  EXPECT_FALSE(pages->are_too_many());
+  pages->unpin(page(1), 1);
+  EXPECT_TRUE(pages->are_too_many());
+  pages->begin_generation();
+  EXPECT_EQ(pages->give_back(), 9u);
+}
+
+TEST_F(PrivatePagesTest, WhereTheSystemTakesNothingBackNobodyTriesAgain) {
+  if (::mlock(page(1), kPageBytes * 12) != 0) GTEST_SKIP() << "not allowed to lock memory";
+  for (std::uint64_t i = 1; i <= 12; ++i) store(i);
   EXPECT_TRUE(pages->are_too_many());
   pages->begin_generation();
   EXPECT_EQ(pages->give_back(), 0u);
-  EXPECT_FALSE(pages->are_too_many());
+  EXPECT_FALSE(pages->are_many());
+  store(3);
+  EXPECT_EQ(still_there().size(), 12u);
+  EXPECT_EQ(pages->count(), 12u);
 }
 
 TEST_F(PrivatePagesTest, AByteOutsideIsNoneOfTheirs) {

@@ -113,7 +113,7 @@ class Engine : public HomeStores {
   virtual void publish(std::span<const MaskedWrite> writes, std::size_t slot) = 0;
   /// Writes all home words back and empties the logs. Errors: throws Exception kPoisoned.
   virtual void truncate() = 0;
-  /// From the next commit on; the logs are emptied first (softwrap: they and the tables stay). Errors: throws Exception
+  /// From the next commit on; the logs are emptied first (softwrap-tables: they and the tables stay). Errors: throws Exception
   /// kPoisoned; kMisuse by an engine that knows no such truncation. Threads: any.
   virtual void set_truncation(Truncation truncation) = 0;
   virtual Truncation truncation() const = 0;

@@ -123,8 +123,7 @@ class Redo final : public EngineOn<D> {
     }
     tx.finish();  // 7
     if (!waits) flusher_.nudge();
-    if (spill.used())
-      truncate();  // the ring names the spilled entries: both go before their space is reused
+    if (spill.used()) spill.retire();
   }
 
   void publish(std::span<const MaskedWrite> writes, std::size_t slot_index) override {

@@ -1,7 +1,7 @@
 // When and how logs are emptied: while commits stand still, or, by a consumer in the background, while they go on.
 #pragma once
 
-#include <system_error>
+#include <exception>
 
 #include "perdure/engine/redo.h"
 
@@ -94,7 +94,7 @@ void Redo<D, kLayout>::retire_soon(std::size_t slot_index) {
     if (!lock || mode() != Truncation::kBackground) return;  // being changed
     try {
       if (!consuming_.load(std::memory_order_relaxed)) start_consumer();
-    } catch (const std::system_error&) {
+    } catch (const std::exception&) {
       return;  // no thread to be had: commits that find a full log do the work
     }
   }

@@ -237,8 +237,7 @@ class Softwrap final : public EngineOn<D> {
       });
     }
     tx.finish();  // not before: it may wait for the heap, and whoever has the heap may wait for retiring_
-    if (spill.used())
-      truncate();  // the ring names the spilled entries: both go before their space is reused
+    if (spill.used()) spill.retire();
   }
   /// What the word becomes by `write`, whose lock this thread has.
   Word merged(const MaskedWrite& write) const {

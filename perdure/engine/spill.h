@@ -6,6 +6,7 @@
 //   4. empty the logs again             then the space may be reused
 #pragma once
 
+#include <new>
 #include <span>
 
 #include "perdure/engine/transaction.h"
@@ -26,6 +27,15 @@ class Spill {
   Spill(const Spill&) = delete;
   Spill& operator=(const Spill&) = delete;
   bool used() const { return space_ != 0; }
+  /// After the commit: the ring names the spilled entries, and both go before their space is reused.
+  /// Errors: throws Exception kPoisoned; of memory, too: the transaction is committed, and nobody may take it back.
+  void retire() {
+    try {
+      engine_->truncate();
+    } catch (const std::bad_alloc&) {
+      engine_->fail();
+    }
+  }
 
   /// Requires: what a record of `limit` log words may take.   Errors: as Engine::commit().
   void write_if_large(Tx& tx, std::uint64_t limit, std::span<Word>& record) {
