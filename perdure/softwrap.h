@@ -39,7 +39,7 @@ struct perdure_wrap_settings {
   const char* domain; /* "auto"; "adr", "eadr", "sync", "dram": see PoolOptions */
   size_t
       capacity; /* when it is made: the most bytes that it may grow to; 64 GiB of address space */
-  /* The next two are of no use with "softwrap" on memory: no tables, but private pages. */
+  /* What follows is of no use with "softwrap" on memory: no tables, but private pages. */
   size_t words, pages, page_bytes; /* of each table in DRAM, powers of two; 65536, 4096, 1024 */
   unsigned threshold; /* a table is full when 1 in so many of its entries is taken; 8 */
   unsigned

@@ -23,6 +23,9 @@
 // needs committed at once, and a transaction that is too large for half of what its log may hold, or was rolled back in part,
 // goes to the TornbitLog beside it.
 //
+// Over a private mapping of memory (domain/paged.h) the first column is the engine softwrap: 5 stores in private pages, and a
+// truncation, by default in the background, brings words home from the records.
+//
 // The commit of a transaction that wrote anything:
 //   0. force in place  (memory, when it made large objects) what it stored into them is flushed, and waited for; cut here ⇒
 //                      they are free space. The record says so, too: what older ones say of that space is not replayed
