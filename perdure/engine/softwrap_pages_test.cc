@@ -1,5 +1,6 @@
 #include <array>
 #include <cstdio>
+#include <cstring>
 #include <fstream>
 #include <memory>
 #include <random>
@@ -232,6 +233,30 @@ TEST_P(SoftwrapPages, WrapsTakeBackTheirOwnBytesOnly) {
   Pool after = after_kill();
   const Bytes* found = after.find_root<Bytes>("bytes");
   for (std::size_t i = 0; i < sizeof(Bytes); ++i) ASSERT_EQ((*found)[i], models[i % 2][i]) << i;
+}
+
+/// Space whose pages are private, and stay so, becomes a log of the application: both mappings have what it says.
+TEST(SoftwrapPagesOfALog, ShowWhatItWroteThrough) {
+  Image image = Image::formatted(kWide);
+  Pool pool = image.paged_pool(Dram{}, 12, 4096).value();
+  constexpr std::size_t kBytes = 64 << 10;
+  auto* root = pool.root<link<std::uint64_t>>("object");
+  pool.atomically([&](Tx& tx) {
+    auto* object = static_cast<std::uint64_t*>(tx.allocate(kBytes));
+    for (std::size_t i = 0; i < kBytes / kWordBytes; ++i) tx.store(object[i], i + 1);
+    tx.store(*root, tx.link_to(object));
+  });
+  pool.atomically([&](Tx& tx) { tx.free(tx.at(tx.load(*root))); });
+  Log log = Log::open_or_create(pool, "events", kBytes).value();
+  const std::string entry(100, 'x');
+  for (int i = 0; i < 50; ++i) ASSERT_TRUE(log.append(entry.data(), entry.size()));
+  log.flush();
+  int entries = 0;
+  log.for_each([&](std::span<const std::byte> bytes) {
+    EXPECT_EQ(std::memcmp(bytes.data(), entry.data(), entry.size()), 0);
+    ++entries;
+  });
+  EXPECT_EQ(entries, 50);
 }
 
 /// Nobody asks for it: the thread that retires starts when there is something to do.
