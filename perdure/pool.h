@@ -17,7 +17,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "perdure/api/pool_core.h"
+#include "perdure/api/attempts.h"
 #include "perdure/domain/latency.h"
 #include "perdure/error.h"
 #include "perdure/link.h"
@@ -189,31 +189,7 @@ class Pool {
     PoolCore::Context& context = core_->context();
     Tx& tx = context.tx;
     if (tx.active()) return body(tx);
-    for (;;) {
-      core_->make_way(context);
-      core_->begin(context, read_only);
-      try {
-        if constexpr (std::is_void_v<std::invoke_result_t<Body&, Tx&>>) {
-          body(tx);
-          core_->commit(context, durability);
-          return;
-        } else {
-          auto result = body(tx);
-          core_->commit(context, durability);
-          return result;
-        }
-      } catch (const Conflict&) {
-        core_->retry_later(context);
-      } catch (...) {
-        const bool again = tx.doomed();  // user code turned our Conflict into something else
-        if (!again) {
-          tx.roll_back();
-          core_->forget_attempts(context);
-          throw;
-        }
-        core_->retry_later(context);
-      }
-    }
+    return attempt(*core_, context, read_only, durability, [&] { return body(tx); }, [] {});
   }
 
   /// What an engine's domain refers to; outlives the core.

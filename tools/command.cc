@@ -24,19 +24,20 @@ void add_size(CLI::App& command, const std::string& name, std::uint64_t& value,
 }  // namespace
 
 void add_engine_options(CLI::App& command, EngineKind& engine, Truncation& truncation) {
-  add_choice<EngineKind>(
-      command, "--engine", engine,
-      {{"mnemosyne", EngineKind::kMnemosyne},
-       {"blurred", EngineKind::kBlurred},
-       {"adaptive", EngineKind::kAdaptive},
-       {"softwrap", EngineKind::kSoftwrap},
-       {"softwrap-tables", EngineKind::kSoftwrapTables},
-       {"base", EngineKind::kBase},
-       {"undo", EngineKind::kUndo},
-       {"nonatomic", EngineKind::kNonatomic},
-       {"volatile", EngineKind::kVolatile}},
-      "mnemosyne, blurred, adaptive, softwrap, softwrap-tables, or a yardstick: base, undo; without "
-      "atomicity: nonatomic, volatile");
+  add_choice<EngineKind>(command, "--engine", engine,
+                         {{"mnemosyne", EngineKind::kMnemosyne},
+                          {"blurred", EngineKind::kBlurred},
+                          {"adaptive", EngineKind::kAdaptive},
+                          {"softwrap", EngineKind::kSoftwrap},
+                          {"softwrap-tables", EngineKind::kSoftwrapTables},
+                          {"undo-objects", EngineKind::kUndoObjects},
+                          {"base", EngineKind::kBase},
+                          {"undo", EngineKind::kUndo},
+                          {"nonatomic", EngineKind::kNonatomic},
+                          {"volatile", EngineKind::kVolatile}},
+                         "mnemosyne, blurred, adaptive, softwrap, softwrap-tables, undo-objects, "
+                         "or a yardstick: base, "
+                         "undo; without atomicity: nonatomic, volatile");
   add_choice<Truncation>(
       command, "--truncation", truncation,
       {{"auto", Truncation::kAuto},

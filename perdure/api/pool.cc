@@ -77,11 +77,11 @@ Result<void> check_options(const std::string& path, const PoolOptions& options) 
         path +
             ": the softwrap engines retire what is aside in the background or "
             "when there is no more room; truncation must be auto, background or when-full"};
-  if (options.engine == EngineKind::kUndo && options.truncation != Truncation::kAuto &&
+  if (is_undo(options.engine) && options.truncation != Truncation::kAuto &&
       options.truncation != Truncation::kEachCommit)
     return Error{
         Code::kInvalid,
-        path + ": the undo engine empties its log at each commit; leave truncation at auto"};
+        path + ": the undo engines empty their logs at each commit; leave truncation at auto"};
   if (options.log_limit_bytes != 0 && options.log_limit_bytes < kLeastLogLimit)
     return Error{Code::kInvalid, path + ": log_limit_bytes is " +
                                      std::to_string(options.log_limit_bytes) +

@@ -23,6 +23,7 @@ enum class EngineKind : std::uint8_t {
   kAdaptive,   // either, for each thread whichever it finds to be the quicker one (BPPM-A)
   kSoftwrap,  // write-aside: home words stand in private pages in DRAM, and go home in the background
   kSoftwrapTables,  // the same as in the paper: they stand in alias tables
+  kUndoObjects,     // objects copied to the log, whole, and then changed where they are (NV-heaps)
   kBase,  // yardstick: what the papers improve on. Log, wait, commit word, wait; home words forced at each commit
   kUndo,  // yardstick: each word's old value logged and waited for before it is overwritten
   kNonatomic,  // yardstick: isolated, durable at the end, but a power cut may leave half of it
@@ -69,6 +70,7 @@ constexpr std::string_view engine_name(EngineKind kind) {
     case EngineKind::kAdaptive: return "adaptive";
     case EngineKind::kSoftwrap: return "softwrap";
     case EngineKind::kSoftwrapTables: return "softwrap-tables";
+    case EngineKind::kUndoObjects: return "undo-objects";
     case EngineKind::kBase: return "base";
     case EngineKind::kUndo: return "undo";
     case EngineKind::kNonatomic: return "nonatomic";
@@ -85,6 +87,11 @@ constexpr bool is_durable(EngineKind kind) {
 /// Of the softwrap engines: when they retire what is aside. They know no other truncation.
 constexpr bool retires_by(Truncation truncation) {
   return truncation == Truncation::kBackground || truncation == Truncation::kWhenFull;
+}
+
+/// Whether it empties its log at each commit, and knows no other truncation.
+constexpr bool is_undo(EngineKind kind) {
+  return kind == EngineKind::kUndo || kind == EngineKind::kUndoObjects;
 }
 
 constexpr bool is_softwrap(EngineKind kind) {

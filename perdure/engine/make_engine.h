@@ -5,6 +5,7 @@
 #include "perdure/engine/redo.h"
 #include "perdure/engine/softwrap.h"
 #include "perdure/engine/undo.h"
+#include "perdure/engine/undo_objects.h"
 #include "perdure/engine/unlogged.h"
 
 namespace perdure {
@@ -31,6 +32,8 @@ std::unique_ptr<Engine> make_engine(EngineKind kind, const EngineParts& parts, D
       [[fallthrough]];  // the memory is not mapped privately
     case EngineKind::kSoftwrapTables:
       return std::make_unique<Softwrap<D>>(parts, std::move(domain));
+    case EngineKind::kUndoObjects:
+      return std::make_unique<UndoObjects<D>>(parts, std::move(domain));
     case EngineKind::kUndo: return std::make_unique<Undo<D>>(parts, std::move(domain));
     case EngineKind::kNonatomic:
       return std::make_unique<Unlogged<D, true>>(parts, std::move(domain));

@@ -14,9 +14,41 @@ void Tx::begin(bool read_only, bool tracked) {
   tracked_ = tracked;
   doomed_ = false;
   in_log_ = read_only ? nullptr : uncommitted_;
-  alone_ = world_->solitude != nullptr && place_.begin(*world_->solitude);
+  // What is changed in place has to be locked: whoever comes would read it at once.
+  alone_ = world_->solitude != nullptr && object_log_ == nullptr && place_.begin(*world_->solitude);
   snapshot_ = world_->clock->now();
   if (announcing_) announced_.store(snapshot_, std::memory_order_release);
+}
+
+void Tx::put_at_home(Offset at, Word value, Word mask) {
+  const Offset line = round_down(at, kLineBytes);
+  if (line != last_kept_) {
+    if (!kept_.contains(line)) keep_object(at);
+    last_kept_ = line;
+  }
+  if (mask == kWholeWord) {
+    home_stores_->store(home(at), value);
+  } else {
+    home_stores_->merge(home(at), value, mask);
+  }
+}
+
+void Tx::keep_object(Offset at) {
+  const Heap::Extent object = world_->heap->object_around(at);
+  const Offset end = round_up(object.begin + object.bytes, kLineBytes);
+  Offset from = round_down(object.begin, kLineBytes);
+  for (Offset line = from; line < end; line += kLineBytes) {
+    if (!kept_.contains(line)) own(line);
+  }
+  // Kept in whole runs, so that one wait is enough for an object.
+  for (Offset line = from; line <= end; line += kLineBytes) {
+    if (line < end && !kept_.contains(line)) continue;
+    if (from < line) {
+      object_log_->keep(from, line - from);
+      for (; from < line; from += kLineBytes) kept_.insert(from);
+    }
+    from = line + kLineBytes;
+  }
 }
 
 void Tx::put_in_log(Offset at, Word value, Word mask) {
@@ -278,6 +310,11 @@ void Tx::collect_heap_writes() {
 }
 
 Tx::Savepoint Tx::save() {
+  if (object_log_ != nullptr)
+    throw Exception(
+        Code::kMisuse,
+        "a nested transaction that can be taken back alone; the engine undo-objects has "
+        "none, choose another one");
   Savepoint savepoint{writes_.writes(), volatile_writes_.writes(), allocated_.size(), freed_.size(),
                       in_place_.size()};
   in_place_from_ = in_place_.size();  // what they hold now is not kept anywhere else
@@ -343,6 +380,8 @@ void Tx::end() noexcept {
   freed_.clear();
   in_place_.clear();
   in_place_from_ = 0;
+  kept_.clear();
+  last_kept_ = ~Offset{0};
   active_ = false;
   alone_ = false;
   place_.end();
@@ -352,10 +391,12 @@ void Tx::end() noexcept {
 
 void Tx::roll_back() noexcept {
   if (in_log()) in_log_->give_up();
-  if (in_place_.empty() || locks_.empty()) {
+  if (object_log_ != nullptr) object_log_->put_back();
+  if ((in_place_.empty() && kept_.empty()) || locks_.empty()) {
     for (const Lock& lock : locks_) lock.orec->store(lock.before, std::memory_order_release);
   } else {
-    // What was stored in place is another object's memory to a reader who still holds a pointer to that; see outdate().
+    // What was stored in place is another object's memory to a reader who still holds a pointer to that; see outdate(). Or it
+    // stood where others read, and is gone again.
     const std::uint64_t version = LockTable::unlocked(world_->clock->draw().stamp);
     for (const Lock& lock : locks_) lock.orec->store(version, std::memory_order_release);
   }

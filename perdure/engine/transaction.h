@@ -12,6 +12,7 @@
 #include "perdure/engine/aside.h"
 #include "perdure/engine/home_stores.h"
 #include "perdure/engine/lock_table.h"
+#include "perdure/engine/object_log.h"
 #include "perdure/engine/solitude.h"
 #include "perdure/engine/uncommitted_log.h"
 #include "perdure/engine/write_set.h"
@@ -146,13 +147,15 @@ class alignas(kLineBytes) Tx {
   /// Before a commit: whether it may go on. (Not if it ran alone and somebody has come.)
   bool claim_commit() { return !alone_ || place_.claim(*world_->solitude); }
   Solitude::Place& place() { return place_; }
-  bool has_updates() const { return !writes_.empty() || !allocated_.empty() || !freed_.empty(); }
+  bool has_updates() const {
+    return !writes_.empty() || !kept_.empty() || !allocated_.empty() || !freed_.empty();
+  }
   /// Stores home what was written to volatile memory.
   void store_volatile() noexcept;
   bool has_volatile_updates() const { return !volatile_writes_.empty(); }
   /// Adds the heap's writes; after it `writes()` is all that the commit makes durable; in the log, that and heap_writes().
   void collect_heap_writes();
-  bool nothing_to_log() const { return writes_.empty() && heap_writes_.empty(); }
+  bool nothing_to_log() const { return writes_.empty() && heap_writes_.empty() && kept_.empty(); }
   /// Requires: not in_log().
   std::vector<MaskedWrite>& writes() {
     PERDURE_CHECK(!in_log(), "the values are in the log");
@@ -176,6 +179,10 @@ class alignas(kLineBytes) Tx {
       visit(MaskedWrite{write.offset, in_log_->value(write.value), write.mask});
     for (const MaskedWrite& write : heap_writes_) visit(write);
   }
+
+  // ---- changes in place ---------------------------------------------------------------------------
+  /// From the next begin() on objects are changed where they are, once `log` has a copy. Requires: initialise_through().
+  void change_in_place(ObjectLog* log) { object_log_ = log; }
 
   // ---- words that are not home yet ---------------------------------------------------------------
   /// From the next begin() on, what is read of the pool is asked of `aside` first.
@@ -265,10 +272,15 @@ class alignas(kLineBytes) Tx {
   /// Stores to persistent memory.
   void put(Offset at, Word value, Word mask = kWholeWord) {
     if (!in_place_.empty() && put_in_place(at, value, mask)) return;
+    if (object_log_ != nullptr) [[unlikely]]
+      return put_at_home(at, value, mask);
     if (in_log_ == nullptr) [[likely]]
       return writes_.put(at, value, mask);
     put_in_log(at, value, mask);
   }
+  void put_at_home(Offset at, Word value, Word mask);
+  /// Has the log copy the object around `at`, or what of it was not copied yet.
+  void keep_object(Offset at);
   void put_in_log(Offset at, Word value, Word mask);
   /// The object that `at` lies in, if it is still initialised in place; else null.
   InPlace* in_place_at(Offset at);
@@ -352,6 +364,9 @@ class alignas(kLineBytes) Tx {
   std::size_t in_place_bytes_ = 0;
   std::vector<InPlace> in_place_;
   std::size_t in_place_from_ = 0;  // objects before this one are buffered or logged like all others
+  ObjectLog* object_log_ = nullptr;  // null: what is committed only is home
+  OffsetSet kept_;                   // lines that it has
+  Offset last_kept_ = ~Offset{0};    // one of them
   bool announcing_ = false;
   std::uint64_t last_stamp_ = 0;
   std::atomic<std::uint64_t> announced_{~std::uint64_t{0}};

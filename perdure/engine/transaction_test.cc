@@ -57,7 +57,7 @@ INSTANTIATE_TEST_SUITE_P(Engines, TransactionTest,
                          ::testing::Values(EngineKind::kMnemosyne, EngineKind::kBlurred,
                                            EngineKind::kAdaptive, EngineKind::kSoftwrap,
                                            EngineKind::kSoftwrapTables, EngineKind::kBase,
-                                           EngineKind::kUndo),
+                                           EngineKind::kUndo, EngineKind::kUndoObjects),
                          [](const auto& of) { return testing::name_of(of.param); });
 
 /// Two threads that take turns.
@@ -212,9 +212,7 @@ TEST_P(TransactionTest, AReadOnlyTransactionCostsNothing) {
   const DomainCounts reads = counters.total() - before;
   EXPECT_EQ(reads.fences + reads.flushes + reads.stores + reads.written_words, 0u);
   counted.atomically([&](Tx& tx) { tx.store(words->balance[3], 1); });
-  const std::uint64_t fences = GetParam() == EngineKind::kBase   ? 4
-                               : GetParam() == EngineKind::kUndo ? 3
-                                                                 : 1;
+  const std::uint64_t fences = GetParam() == EngineKind::kBase ? 4 : is_undo(GetParam()) ? 3 : 1;
   EXPECT_EQ((counters.total() - before).fences, fences)
       << "one fence makes an update durable; what papers improve on takes four, or one more for "
          "each word";

@@ -1,9 +1,6 @@
 // Undo: the yardstick of SoftWrAP (MSST 2015) §V: before a word is overwritten where it is, its old value is logged and waited
 // for. Durable and atomic, with a wait for each word.
 //
-// An undo log is a redo log of what was there before: recovery, which replays whatever is in a log, takes back what did not come
-// to its end. So it needs nothing of its own.
-//
 //   1. for each word: append its old value, fence    cut here ⇒ what follows is taken back
 //                     store home, flush
 //   2. fence                                         cut here ⇒ all of it is taken back
@@ -12,22 +9,20 @@
 // A transaction whose old values its log cannot take one by one logs them at once.
 #pragma once
 
-#include <array>
-
-#include "perdure/engine/engine_on.h"
 #include "perdure/engine/spill.h"
+#include "perdure/engine/undo_logging.h"
 
 namespace perdure {
 
 template <Domain D>
-class Undo final : public EngineOn<D> {
-  using Base = EngineOn<D>;
+class Undo final : public UndoLogging<D> {
+  using Base = UndoLogging<D>;
   using Base::domain_, Base::fail, Base::parts_, Base::refuse_if_poisoned;
+  using Base::fits_one_by_one, Base::overwrite_at_once, Base::overwrite_one_by_one, Base::prepare,
+      Base::record_of_before, Base::ring_words;
 
  public:
   using Base::Base;
-
-  Result<RecoveryReport> recover() override { return Base::recover_into(RingLayout::kTornbit); }
 
   void commit(Tx& tx, std::size_t slot, Durability /*durability*/) override {
     refuse_if_poisoned();
@@ -47,84 +42,9 @@ class Undo final : public EngineOn<D> {
     tx.finish();
   }
 
-  void publish(std::span<const MaskedWrite> writes, std::size_t slot) override {
-    refuse_if_poisoned();
-    prepare(slot);
-    if (fits_one_by_one(writes.size(), slot)) return overwrite_one_by_one(writes, slot);
-    std::vector<Word> before = record_of_before(writes);
-    overwrite_at_once(writes, before, slot);
-  }
-
-  void sync() override { refuse_if_poisoned(); }
-  void truncate() override { refuse_if_poisoned(); }  // logs are empty between transactions
-  void set_truncation(Truncation truncation) override {
-    if (truncation != Truncation::kAuto && truncation != Truncation::kEachCommit)
-      throw Exception(Code::kMisuse, "the undo engine empties its log at each commit");
-  }
-  Truncation truncation() const override { return Truncation::kEachCommit; }
-
  private:
   friend class Spill<Undo>;
   void forget(Offset, std::uint64_t) {}  // what was written there stands nowhere else
-
-  static constexpr std::size_t kMostOfOne = 1 + record::most_words(1);  // words of one record
-
-  std::uint64_t ring_words(std::size_t slot) const {
-    return parts_.logs->slot(slot).log.ring().count;
-  }
-  bool fits_one_by_one(std::size_t writes, std::size_t slot) const {
-    return writes * TornbitLog::log_words(kMostOfOne) <= ring_words(slot) / 2;
-  }
-  MaskedWrite before(const MaskedWrite& write) const {
-    return {write.offset, load_word(parts_.region->word(write.offset)), write.mask};
-  }
-  /// Of all that `writes` overwrite; append() fills in its first word.
-  std::vector<Word> record_of_before(std::span<const MaskedWrite> writes) const {
-    std::vector<MaskedWrite> all;
-    for (const MaskedWrite& write : writes) all.push_back(before(write));
-    std::vector<Word> record(1);
-    record::encode_entries(all, record);
-    return record;
-  }
-
-  void overwrite_one_by_one(std::span<const MaskedWrite> writes, std::size_t slot) {
-    std::array<Word, kMostOfOne> record;
-    for (const MaskedWrite& write : writes) {
-      const MaskedWrite old = before(write);
-      append(slot, {record.data(), record::encode_entries({&old, 1}, record.data() + 1)});
-      store_home(write);
-    }
-    drop(slot);
-  }
-  void overwrite_at_once(std::span<const MaskedWrite> writes, std::span<Word> record,
-                         std::size_t slot) {
-    parts_.logs->slot(slot).log.reserve_memory(TornbitLog::log_words(record.size()));
-    append(slot, record);
-    for (const MaskedWrite& write : writes) store_home(write);
-    drop(slot);
-  }
-  void store_home(const MaskedWrite& write) {
-    parts_.logs->apply(domain_, write);
-    domain_.flush(parts_.region->word(write.offset), kWordBytes, Site::kHome);
-  }
-
-  void append(std::size_t slot, std::span<Word> record) {
-    TornbitLog& log = parts_.logs->slot(slot).log;
-    record[0] = record::header(parts_.clock->draw().stamp, {record.data() + 1, record.size() - 1});
-    log.append(domain_, record);
-    // Orders: the old value before the word is overwritten.
-    if (!log.make_durable(domain_)) fail();
-  }
-  void drop(std::size_t slot) {
-    // Orders: the new words before the head that drops the old ones.
-    if (!domain_.fence(Site::kTruncateHome) || !parts_.logs->drop(domain_, slot)) fail();
-  }
-  /// Readies the log, with memory for a record: from the first append on nothing may fail but the storage.
-  void prepare(std::size_t slot) {
-    LogSlot& mine = parts_.logs->slot(slot);
-    if (!mine.ready.load(std::memory_order_relaxed)) Base::ready(slot);
-    mine.log.reserve_memory(TornbitLog::log_words(kMostOfOne));
-  }
 };
 
 }  // namespace perdure

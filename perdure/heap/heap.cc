@@ -305,6 +305,26 @@ std::uint64_t Heap::usable_bytes(Offset object) const {
   return kClassBytes[block.size_class.load(std::memory_order_relaxed)];
 }
 
+Heap::Extent Heap::object_around(Offset at) const {
+  const Offset heap = region_->superblock().heap_offset;
+  if (!inside(at, 1, heap, region_->grown_bytes())) return {round_down(at, kLineBytes), kLineBytes};
+  Extent part{round_down(at, kMostKept), kMostKept};
+  const std::uint64_t in_segment = (at - heap) / geometry().segment_bytes;
+  const Segment* in = segments_[in_segment].load(std::memory_order_acquire);
+  if (in == nullptr || in->kind != SegmentKind::kBlocks) return part;
+  const std::uint64_t number = (at - heap) / kBlockBytes;
+  const Block& block = block_at(number);
+  if (block.kind.load(std::memory_order_acquire) != BlockKind::kSmall) return part;
+  const std::uint64_t bytes = kClassBytes[block.size_class.load(std::memory_order_relaxed)];
+  const Offset first = block_offset(number);
+  const Offset begin = first + (at - first) / bytes * bytes;
+  if (bytes <= kMostKept) return {begin, bytes};
+  const Offset end = std::min(part.begin + part.bytes, begin + bytes);
+  part.begin = std::max(part.begin, begin);
+  part.bytes = end - part.begin;
+  return part;
+}
+
 void Heap::release_cache(Cache& cache) {
   for (std::uint32_t& block : cache.block) {
     if (block != 0) disown(std::exchange(block, 0));

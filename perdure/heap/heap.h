@@ -83,6 +83,15 @@ class Heap {
   /// Makes the space of a freed object reservable. Call once the free is durable.
   void release(Offset object);
 
+  struct Extent {
+    Offset begin;
+    std::uint64_t bytes;
+  };
+  /// The object that `at` lies in, live or not; of one larger than kMostKept, and where there is none, an aligned part around `at`.
+  /// Threads: any; where the heap changes meanwhile, either answer.
+  Extent object_around(Offset at) const;
+  static constexpr std::uint64_t kMostKept = 512;
+
   /// Bytes that belong to the live or reserved object at `object`.
   std::uint64_t usable_bytes(Offset object) const;
   void release_cache(Cache& cache);
