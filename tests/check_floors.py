@@ -26,6 +26,7 @@ FLOORS = {
     "checkpoint": 5,
     "api": 6,
     "mnemosyne": 7,
+    "object": 7,
 }
 # Files directly in perdure/ belong to one of two rooms: these doors, which everyone may see, or the faces.
 DOORS = {"error", "tx", "link", "persistable"}

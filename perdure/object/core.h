@@ -1,0 +1,261 @@
+// ObjectCore: reference counts, the end of objects, handles and orphans of one open heap. Users meet it through perdure/object.h.
+//
+// Everything persistent here is changed by ordinary transactions of the pool, so a count is always what it counts, after any crash.
+// NV-heaps needs operation descriptors for that; what is left of them is told with the end of objects:
+//
+//   1. a transaction that leaves an object without references ends it itself: destructor, references dropped, space given back; and
+//      so what that leaves without references, up to kDeathsAtOnce objects            cut here ⇒ nothing happened
+//   2. what is more, it marks dead and puts in a list that its headers carry (a stripe of the Control; the paper's root descriptor).
+//      Committed: none of them can be reached, all weak references to them are null    cut here ⇒ the next open goes on with 3
+//   3. transactions of kDeathsAtOnce objects each take them from the list and end them; what they leave without references joins
+//      the list (the paper's non-root descriptor)                                      cut here ⇒ the next open goes on
+// So a million objects are freed by logs of some kilobytes, and no object is ended twice.
+//
+// An object without references that handles lead to becomes an orphan: its offset stands in a table, and in its state where. When
+// the last handle goes, or at the next open, it ends as above.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "perdure/api/attempts.h"
+#include "perdure/object/handles.h"
+#include "perdure/object/session.h"
+#include "perdure/object/types.h"
+#include "perdure/pool.h"
+
+namespace perdure {
+
+/// What the last open of a heap found to do.
+struct ObjectRecovery {
+  std::uint64_t generation = 0;  // how often the heap was opened to be written
+  std::uint64_t orphans = 0;     // objects that only handles of an earlier process led to
+  std::uint64_t lists = 0;       // of dead objects, whose end was cut off
+  std::uint64_t ended = 0;       // objects that ended in the open
+};
+
+namespace detail {
+
+class ObjectCore {
+ public:
+  static constexpr std::size_t kDeathsAtOnce = 64;
+  static constexpr std::uint64_t kElementsAtOnce = 256;  // of an array of references
+
+  /// Makes the heap in `pool` if there is none and `create` says so; judges it, and goes on with what was cut off.
+  /// `types`: of the program; the first is the root's. `keys`: what number_of() is asked for.
+  /// Errors: kNotFound (no heap), kTypeMismatch (with the difference), kVersion, kCorrupt, and the pool's.
+  static Result<std::unique_ptr<ObjectCore>> open(Pool& pool, std::vector<TypeInfo> types,
+                                                  std::vector<const void*> keys, bool create);
+  ~ObjectCore();
+  ObjectCore(const ObjectCore&) = delete;
+  ObjectCore& operator=(const ObjectCore&) = delete;
+
+  Pool& pool() { return *pool_; }
+  const ObjectRecovery& recovery() const { return recovery_; }
+  std::uint64_t generation() const { return recovery_.generation; }
+  /// Of the root. Requires: a session.
+  Offset root(Session& session) { return session.load(control_->root); }
+
+  // ---- transactions -------------------------------------------------------------------------------
+
+  /// Runs body() as one transaction; in one on the same heap, as a part of it.
+  template <class Body>
+  std::invoke_result_t<Body&> run(Body&& body, bool read_only, Durability durability) {
+    if (Session* const running = Session::current) {
+      if (running->core != this) refuse_nesting();
+      return body();
+    }
+    return run_own([&](Session&) { return body(); }, read_only, durability);
+  }
+  /// The layers below transactions that NV-heaps §5.4 measures: counts and types are kept, nothing is atomic, isolated or durable.
+  /// A yardstick. One thread.
+  template <class Body>
+  std::invoke_result_t<Body&> run_unprotected(Body&& body) {
+    Session session;
+    begin(session, nullptr, 0, false);
+    const Scope scope(*this, session);
+    session.deaths_left = ~std::size_t{0};
+    if constexpr (std::is_void_v<std::invoke_result_t<Body&>>) {
+      body();
+      settle(session);
+    } else {
+      auto result = body();
+      settle(session);
+      return result;
+    }
+  }
+
+  // ---- what pointers need -------------------------------------------------------------------------
+
+  /// Errors: throws Exception kCorrupt unless an object of `bytes` may be at `target`.
+  void require_object(Session& session, Offset target, std::uint64_t bytes) {
+    if (target % 16 != 0 || target < first_object_ || target + bytes > session.bytes) [[unlikely]]
+      require_object_now(session, target, bytes);
+  }
+  /// `field` refers to `to` from now on.
+  void assign(Session& session, Offset& field, Offset to) {
+    const Offset before = session.load(field);
+    if (before == to) return;
+    if (to != 0) add_reference(session, to);
+    session.store(field, to);
+    if (before != 0) drop_reference(session, before);
+  }
+  void assign_weak(Session& session, Offset& field, Offset to);
+  Offset target_of(Session& session, const Offset& field) {
+    const Offset proxy = session.load(field);
+    if (proxy == 0) return 0;
+    return session.load(proxy_at(session, proxy).target);
+  }
+  HandleEntry* hold(Session& session, Offset object);
+  /// The running session, if the handle may be used in it. Errors: throws Exception kMisuse.
+  static Session& session_of(const HandleEntry& entry);
+  /// The last handle on `object` has gone.
+  void let_go(Offset object) noexcept;
+
+  // ---- objects ------------------------------------------------------------------------------------
+
+  /// A new object, all zero, without references. `type`: its number among the program's.
+  Offset make(std::size_t type, std::uint64_t bytes);
+  Offset make_array(std::size_t type, std::uint64_t elements, std::uint64_t element_bytes);
+  /// The number of a type among the program's. Errors: throws Exception kMisuse for one that it does not have.
+  std::size_t number_of(const void* key) const;
+  template <class T>
+  local<T> local_at(Offset object) {
+    Session& session = *Session::current;
+    return {reinterpret_cast<T*>(session.base + object), session.serial};
+  }
+
+  [[noreturn]] static void refuse_damage(const Session& session, const char* what);
+  [[noreturn]] static void refuse_index(std::uint64_t index, std::uint64_t size);
+  [[noreturn]] static void refuse_nesting();
+  [[noreturn]] static void refuse_elsewhere();
+
+ private:
+  /// Thrown through an attempt that needs one more orphan than there is place for.
+  struct NoPlace {};
+
+  class Scope {
+   public:
+    Scope(ObjectCore& core, Session& session) : session_(&session) {
+      session.outer = Session::current;
+      core.begin_attempt(session);
+      Session::current = &session;
+    }
+    ~Scope() { Session::current = session_->outer; }
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+
+   private:
+    Session* session_;
+  };
+
+  ObjectCore(Pool& pool, std::vector<TypeInfo> types, std::vector<const void*> keys);
+
+  template <class Body>
+  std::invoke_result_t<Body&, Session&> run_own(Body&& body, bool read_only,
+                                                Durability durability) {
+    PoolCore::Context& context = context_for_session();
+    Session session;
+    begin(session, &context.tx, context.slot, read_only);
+    const auto whole = [&] {
+      const Scope scope(*this, session);
+      if constexpr (std::is_void_v<std::invoke_result_t<Body&, Session&>>) {
+        body(session);
+        if (!session.unreferenced.empty()) settle(session);
+      } else {
+        auto result = body(session);
+        if (!session.unreferenced.empty()) settle(session);
+        return result;
+      }
+    };
+    for (;;) {
+      try {
+        if constexpr (std::is_void_v<std::invoke_result_t<Body&, Session&>>) {
+          attempt(pool_->core(), context, read_only, durability, whole,
+                  [&] { take_back(session); });
+          finish(session);
+          return;
+        } else {
+          auto result = attempt(pool_->core(), context, read_only, durability, whole,
+                                [&] { take_back(session); });
+          finish(session);
+          return result;
+        }
+      } catch (const NoPlace&) {
+        add_orphan_table();
+      } catch (...) {
+        finish(session);
+        throw;
+      }
+    }
+  }
+
+  PoolCore::Context& context_for_session();
+  void begin(Session& session, Tx* tx, std::size_t slot, bool read_only);
+  void begin_attempt(Session& session);
+  /// An attempt comes to nothing.
+  void take_back(Session& session) noexcept;
+  /// After the last attempt: what is done in transactions of its own.
+  void finish(Session& session) noexcept;
+
+  /// Before a commit: ends what has no references, or makes it an orphan.
+  void settle(Session& session);
+  void consider(Session& session, Offset object);
+  void end_object(Session& session, Offset object, Word state);
+  void put_aside(Session& session, Offset object);
+  void end_aside(std::size_t stripe);
+
+  void add_reference(Session& session, Offset object);
+  void drop_reference(Session& session, Offset object);
+  void drop_weak_reference(Session& session, Offset proxy);
+  void drop_proxy(Session& session, object_layout::Header& header);
+  object_layout::Proxy& proxy_at(Session& session, Offset proxy) {
+    require_object(session, proxy, sizeof(object_layout::Proxy));
+    return *reinterpret_cast<object_layout::Proxy*>(session.base + proxy);
+  }
+  /// Whether `object` is one that the table of orphans names. (What was one may be anything by now.)
+  bool is_orphan(Session& session, Offset object);
+  std::uint32_t take_place(Session& session);
+  void give_places(std::vector<std::uint32_t>& places) noexcept;
+  Word& place_at(std::uint32_t place);
+  void add_orphan_table();
+
+  void* allocate(Session& session, std::uint64_t bytes);
+  void free(Session& session, void* at);
+  void store_directly(const std::vector<MaskedWrite>& writes);
+  void require_object_now(Session& session, Offset target, std::uint64_t bytes);
+
+  // ---- opening (open.cc) --------------------------------------------------------------------------
+  void create();
+  void judge_types();
+  void record_type(Session& session, const TypeInfo& type);
+  void find_orphan_tables();
+  void go_on();
+
+  Pool* pool_;
+  std::vector<TypeInfo> types_;  // of the program
+  std::vector<const void*> keys_;
+  std::vector<std::uint16_t> numbers_;      // of them, in the heap
+  std::vector<const TypeInfo*> by_number_;  // null: not one of the program's
+  object_layout::Control* control_ = nullptr;
+  Offset first_object_ = 0;
+  HandleTable* handles_;
+  std::mutex orphans_mutex_;
+  std::vector<Offset> orphan_tables_;
+  std::vector<std::uint32_t> free_places_;
+  ObjectRecovery recovery_;
+};
+
+/// The classes that a heap has recorded, by number (the first is 1's); `places`: of their records.
+/// Errors: throws Exception kCorrupt.
+std::vector<TypeInfo> recorded_types(Pool& pool, Tx& tx, const object_layout::Control& control,
+                                     std::vector<Offset>* places);
+
+}  // namespace detail
+}  // namespace perdure

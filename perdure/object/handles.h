@@ -1,0 +1,60 @@
+// Handles: how volatile memory keeps objects alive (NV-heaps §3.4, V-to-NV pointers). Their counts are in DRAM: they are gone with the
+// process by themselves, which is what the paper's generation numbers are for, and cost no persistent write. An object to which only
+// handles lead stands in the heap's table of orphans, from which the next open reclaims it if nobody did before.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <unordered_map>
+
+#include "perdure/base/words.h"
+
+namespace perdure::detail {
+
+class ObjectCore;
+class HandleTable;
+
+/// What all handles of one object share.
+struct HandleEntry {
+  HandleTable* table;
+  std::atomic<Offset> object;  // null: it never came to be
+  std::atomic<std::uint32_t> count{1};
+};
+
+/// The handles of one heap; lives until the heap is closed and the last of them has gone. Threads: any.
+class HandleTable {
+ public:
+  explicit HandleTable(ObjectCore& core) : core_(&core) {}
+  HandleTable(const HandleTable&) = delete;
+  HandleTable& operator=(const HandleTable&) = delete;
+
+  /// Null once the heap is closed.
+  ObjectCore* core() const { return core_.load(std::memory_order_acquire); }
+  /// One more handle on `object`.
+  HandleEntry* take(Offset object);
+  static void add(HandleEntry& entry) { entry.count.fetch_add(1, std::memory_order_relaxed); }
+  /// One less.
+  static void drop(HandleEntry* entry) noexcept;
+  bool any_on(Offset object);
+  /// The object never came to be: its handles lead nowhere.
+  void disown(Offset object) noexcept;
+  /// By the heap, at its end.
+  void close() noexcept;
+
+ private:
+  struct Shard {
+    std::mutex mutex;
+    std::unordered_map<Offset, HandleEntry*> entries;
+  };
+  Shard& shard_of(Offset object) { return shards_[(object >> 4) * 0x9e3779b97f4a7c15u >> 58]; }
+  void leave() noexcept;
+
+  std::atomic<ObjectCore*> core_;
+  std::atomic<std::size_t> users_{1};  // entries, and the heap
+  std::array<Shard, 64> shards_;
+};
+
+}  // namespace perdure::detail

@@ -1,0 +1,242 @@
+// Opening an object heap: is it one, do the program's classes fit, what was cut off.
+#include <algorithm>
+#include <cstring>
+
+#include "perdure/object/core.h"
+
+namespace perdure::detail {
+
+using object_layout::Control;
+using object_layout::OrphanTable;
+using object_layout::TypeRecord;
+
+namespace {
+
+Error corrupt(Pool& pool, const std::string& what) {
+  return {Code::kCorrupt, pool.core().region().path() + ": " + what +
+                              "; `perdure check` tells more, restore the heap from a backup"};
+}
+
+}  // namespace
+
+ObjectCore::ObjectCore(Pool& pool, std::vector<TypeInfo> types, std::vector<const void*> keys)
+    : pool_(&pool),
+      types_(std::move(types)),
+      keys_(std::move(keys)),
+      first_object_(pool.core().region().superblock().heap_offset + object_layout::kHeaderBytes),
+      handles_(new HandleTable(*this)) {}
+
+ObjectCore::~ObjectCore() { handles_->close(); }
+
+Result<std::unique_ptr<ObjectCore>> ObjectCore::open(Pool& pool, std::vector<TypeInfo> types,
+                                                     std::vector<const void*> keys, bool create) {
+  try {
+    const std::string& path = pool.core().region().path();
+    std::unique_ptr<ObjectCore> core(new ObjectCore(pool, std::move(types), std::move(keys)));
+    core->control_ = create ? pool.root<Control>(object_layout::kControlRoot)
+                            : pool.find_root<Control>(object_layout::kControlRoot);
+    Control control{};
+    if (core->control_ != nullptr)
+      pool.read_only([&](Tx& tx) { tx.read(&control, core->control_, sizeof(control)); });
+    // Nothing at all: a root that was made, and then the process died.
+    if (control.magic == 0 && !create)
+      return Error{Code::kNotFound,
+                   path + ": a pool without objects; make a heap in it with open_or_create"};
+    if (control.magic == 0) {
+      core->create();
+    } else if (control.magic != object_layout::kMagic) {
+      return corrupt(pool, "the root 'objects' is not that of an object heap");
+    } else if (control.version > object_layout::kVersion) {
+      return Error{Code::kVersion, path + ": the objects are of version " +
+                                       std::to_string(control.version) +
+                                       ", this library knows version " +
+                                       std::to_string(object_layout::kVersion) + "; update it"};
+    }
+    core->judge_types();
+    core->find_orphan_tables();
+    core->go_on();
+    return core;
+  } catch (const Exception& exception) {
+    return exception.error();
+  }
+}
+
+void ObjectCore::create() {
+  numbers_.clear();
+  for (std::size_t i = 0; i < types_.size(); ++i)
+    numbers_.push_back(static_cast<std::uint16_t>(i + 1));
+  run_own(
+      [&](Session& session) {
+        for (const TypeInfo& type : types_) record_type(session, type);
+        const Offset root = make(0, types_[0].bytes);
+        add_reference(session, root);
+        session.store(control_->root, root);
+        session.store(control_->version, std::uint64_t{object_layout::kVersion});
+        session.store(control_->magic, Word{object_layout::kMagic});
+      },
+      false, Durability::kStrict);
+}
+
+void ObjectCore::record_type(Session& session, const TypeInfo& type) {
+  const std::string text = type.text();
+  auto* const record =
+      static_cast<TypeRecord*>(allocate(session, sizeof(TypeRecord) + text.size()));
+  const TypeRecord head{session.load(control_->types), text.size()};
+  session.tx->write(record, &head, sizeof(head));
+  session.tx->write(record + 1, text.data(), text.size());
+  session.store(control_->types, session.offset_of(record));
+}
+
+std::vector<TypeInfo> recorded_types(Pool& pool, Tx& tx, const Control& control,
+                                     std::vector<Offset>* places) {
+  std::vector<TypeInfo> found;
+  const std::byte* const base = pool.core().world().base;
+  const Heap& heap = pool.core().heap();
+  for (Offset at = tx.load(control.types); at != 0;) {
+    if (!heap.holds(at, sizeof(TypeRecord)) || found.size() == object_layout::kMostTypes)
+      throw Exception(corrupt(
+          pool, "the list of classes leads to byte " + std::to_string(at) + ", where none is"));
+    TypeRecord record{};
+    tx.read(&record, base + at, sizeof(record));
+    if (record.bytes > (1 << 20) || !heap.holds(at, sizeof(TypeRecord) + record.bytes))
+      throw Exception(corrupt(pool, "the description of a class at byte " + std::to_string(at) +
+                                        " is longer than its place"));
+    std::string text(record.bytes, '\0');
+    tx.read(text.data(), base + at + sizeof(record), text.size());
+    auto type = TypeInfo::parse(text);
+    if (!type) throw Exception(corrupt(pool, type.error().message));
+    found.push_back(std::move(type).value());
+    if (places != nullptr) places->push_back(at);
+    at = record.next;
+  }
+  // The newest is the first in the list; numbers were given in the other order.
+  std::reverse(found.begin(), found.end());
+  if (places != nullptr) std::reverse(places->begin(), places->end());
+  return found;
+}
+
+void ObjectCore::judge_types() {
+  std::vector<Offset> places;
+  const auto recorded = pool_->read_only([&](Tx& tx) {
+    places.clear();
+    return recorded_types(*pool_, tx, *control_, &places);
+  });
+  const std::string& path = pool_->core().region().path();
+  std::vector<std::size_t> fresh;
+  std::vector<std::pair<std::size_t, std::size_t>> changed;  // the program's, the heap's
+  numbers_.assign(types_.size(), 0);
+  for (std::size_t i = 0; i < types_.size(); ++i) {
+    const auto at = std::find_if(recorded.begin(), recorded.end(),
+                                 [&](const TypeInfo& type) { return type.name == types_[i].name; });
+    if (at == recorded.end()) {
+      fresh.push_back(i);
+      continue;
+    }
+    const auto index = static_cast<std::size_t>(at - recorded.begin());
+    numbers_[i] = static_cast<std::uint16_t>(index + 1);
+    if (at->text() == types_[i].text()) continue;
+    if (!types_[i].can_stand_for(*at))
+      throw Exception(Code::kTypeMismatch,
+                      path + ": the heap's class " + at->name +
+                          " is not the program's:" + types_[i].difference(*at) +
+                          "\n  copy the objects into a new heap (docs/OBJECTS.md, \"When a class "
+                          "changes\"), or use the program that wrote it");
+    changed.emplace_back(i, index);
+  }
+  // Judged before anything is written.
+  const Offset root = pool_->read_only([&](Tx& tx) { return tx.load(control_->root); });
+  const std::byte* const base = pool_->core().world().base;
+  if (root < first_object_ || !pool_->core().heap().holds(root - object_layout::kHeaderBytes, 16))
+    throw Exception(corrupt(*pool_, "the heap's root is not an object"));
+  const Word state = pool_->read_only([&](Tx& tx) {
+    return tx.load(reinterpret_cast<const object_layout::Header*>(base + root - 16)->state);
+  });
+  if (object_layout::type_of(state) != numbers_[0]) {
+    const std::size_t number = object_layout::type_of(state);
+    throw Exception(
+        Code::kTypeMismatch,
+        path + ": the heap's root is of the class " +
+            (number >= 1 && number <= recorded.size() ? recorded[number - 1].name : "(unknown)") +
+            ", not " + types_[0].name + "; open it as object_heap of that class");
+  }
+
+  for (std::size_t i = 0; i < fresh.size(); ++i)
+    numbers_[fresh[i]] = static_cast<std::uint16_t>(recorded.size() + 1 + i);
+  if (recorded.size() + fresh.size() > object_layout::kMostTypes)
+    throw Exception(Code::kNoSpace, path + ": more than 65535 classes");
+  run_own(
+      [&](Session& session) {
+        for (const std::size_t i : fresh) record_type(session, types_[i]);
+        for (const auto& [mine, theirs] : changed) {
+          // The same place in the list, the same number: the text alone is new.
+          const std::string text = types_[mine].text();
+          auto* const record =
+              static_cast<TypeRecord*>(allocate(session, sizeof(TypeRecord) + text.size()));
+          auto* const old = reinterpret_cast<TypeRecord*>(session.base + places[theirs]);
+          const TypeRecord head{session.load(old->next), text.size()};
+          session.tx->write(record, &head, sizeof(head));
+          session.tx->write(record + 1, text.data(), text.size());
+          Offset* before = &control_->types;
+          while (session.load(*before) != places[theirs])
+            before = &reinterpret_cast<TypeRecord*>(session.base + session.load(*before))->next;
+          session.store(*before, session.offset_of(record));
+          free(session, old);
+        }
+        session.store(control_->generation, session.load(control_->generation) + 1);
+      },
+      false, Durability::kStrict);
+  recovery_.generation = pool_->read_only([&](Tx& tx) { return tx.load(control_->generation); });
+  by_number_.assign(recorded.size() + fresh.size() + 1, nullptr);
+  for (std::size_t i = 0; i < types_.size(); ++i) by_number_[numbers_[i]] = &types_[i];
+}
+
+void ObjectCore::find_orphan_tables() {
+  const std::byte* const base = pool_->core().world().base;
+  pool_->read_only([&](Tx& tx) {
+    orphan_tables_.clear();
+    for (Offset at = tx.load(control_->orphans); at != 0;) {
+      if (!pool_->core().heap().holds(at, sizeof(OrphanTable)) || orphan_tables_.size() > (1 << 24))
+        throw Exception(corrupt(*pool_, "the list of orphans leads to byte " + std::to_string(at) +
+                                            ", where none are"));
+      orphan_tables_.push_back(at);
+      at = tx.load(reinterpret_cast<const OrphanTable*>(base + at)->next);
+    }
+  });
+  std::reverse(orphan_tables_.begin(), orphan_tables_.end());
+  const std::size_t places = orphan_tables_.size() * OrphanTable::kSlots;
+  free_places_.reserve(places);
+  pool_->read_only([&](Tx& tx) {
+    free_places_.clear();
+    for (std::size_t place = places; place-- > 0;) {
+      if (tx.load(place_at(static_cast<std::uint32_t>(place))) == 0)
+        free_places_.push_back(static_cast<std::uint32_t>(place));
+    }
+  });
+}
+
+void ObjectCore::go_on() {
+  const std::uint64_t before = pool_->core().heap().usage().objects;
+  for (std::size_t i = 0; i < object_layout::kStripes; ++i) {
+    if (pool_->read_only([&](Tx& tx) { return tx.load(control_->stripes[i].dead); }) == 0) continue;
+    ++recovery_.lists;
+    end_aside(i);
+  }
+  const std::size_t places = orphan_tables_.size() * OrphanTable::kSlots;
+  for (std::uint32_t place = 0; place < places; ++place) {
+    const Offset orphan = pool_->read_only([&](Tx& tx) { return tx.load(place_at(place)); });
+    if (orphan == 0) continue;
+    ++recovery_.orphans;
+    run_own(
+        [&](Session& session) {
+          require_object(session, orphan, 0);
+          if (!is_orphan(session, orphan))
+            throw Exception(corrupt(*pool_, "the table of orphans names byte " +
+                                                std::to_string(orphan) + ", where none is"));
+          consider(session, orphan);
+        },
+        false, Durability::kStrict);
+  }
+  recovery_.ended = before - std::min(before, pool_->core().heap().usage().objects);
+}
+
+}  // namespace perdure::detail
