@@ -95,24 +95,22 @@ class object_heap {
 
   /// As those of Pool, whose options, errors and engines they share; and kTypeMismatch, with the difference, when the heap's classes
   /// are not the program's.
-  static Result<object_heap> create(const std::string& path, const PoolOptions& options = {}) {
-    return in(Pool::create(path, options), true);
+  static Result<object_heap> create(const std::string& path, const PoolOptions& options = {},
+                                    const ObjectOptions& of_objects = {}) {
+    return in(Pool::create(path, options), true, of_objects);
   }
-  static Result<object_heap> open(const std::string& path, const PoolOptions& options = {}) {
-    return in(Pool::open(path, options), false);
+  static Result<object_heap> open(const std::string& path, const PoolOptions& options = {},
+                                  const ObjectOptions& of_objects = {}) {
+    return in(Pool::open(path, options), false, of_objects);
   }
   static Result<object_heap> open_or_create(const std::string& path,
-                                            const PoolOptions& options = {}) {
-    return in(Pool::open_or_create(path, options), true);
+                                            const PoolOptions& options = {},
+                                            const ObjectOptions& of_objects = {}) {
+    return in(Pool::open_or_create(path, options), true, of_objects);
   }
   /// In a pool that has other roots, too, and stays open longer than the heap. At most one heap of a pool at a time.
-  static Result<object_heap> in_pool(Pool& pool) {
-    object_heap heap;
-    auto core =
-        detail::ObjectCore::open(pool, detail::describe(Types{}), detail::keys(Types{}), true);
-    if (!core) return core.error();
-    heap.core_ = std::move(core).value();
-    return heap;
+  static Result<object_heap> in_pool(Pool& pool, const ObjectOptions& of_objects = {}) {
+    return on(pool, nullptr, true, of_objects);
   }
 
   object_heap(object_heap&&) noexcept = default;
@@ -179,12 +177,18 @@ class object_heap {
  private:
   object_heap() = default;
 
-  static Result<object_heap> in(Result<Pool> pool, bool create) {
+  static Result<object_heap> in(Result<Pool> pool, bool create, const ObjectOptions& of_objects) {
     if (!pool) return pool.error();
+    auto own = std::make_unique<Pool>(std::move(pool).value());
+    Pool& opened = *own;
+    return on(opened, std::move(own), create, of_objects);
+  }
+  static Result<object_heap> on(Pool& pool, std::unique_ptr<Pool> own, bool create,
+                                const ObjectOptions& of_objects) {
     object_heap heap;
-    heap.pool_ = std::make_unique<Pool>(std::move(pool).value());
-    auto core = detail::ObjectCore::open(*heap.pool_, detail::describe(Types{}),
-                                         detail::keys(Types{}), create);
+    heap.pool_ = std::move(own);
+    auto core = detail::ObjectCore::open(pool, detail::describe(Types{}), detail::keys(Types{}),
+                                         create, of_objects);
     if (!core) return core.error();
     heap.core_ = std::move(core).value();
     return heap;

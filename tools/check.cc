@@ -1,6 +1,8 @@
 // check: is this pool, or address space, whole? Works on a private copy in memory; the file is never changed.
 #include <charconv>
+#include <map>
 
+#include "perdure/object/core.h"
 #include "tools/command.h"
 #include "tools/mentions.h"
 #include "tools/reachability.h"
@@ -12,6 +14,7 @@ namespace {
 struct Options {
   std::string file;
   std::uint64_t limit = 20;
+  bool by_class = false;
   bool json = false;
 };
 
@@ -156,14 +159,42 @@ class Check {
     report_["leaks_told_by"] = by_words ? "words that could be addresses or links" : "types";
     leaked_ = found.leaked.size();
     report_["leaked_objects"] = leaked_;
+    const char* remedy = "`perdure compact` makes a copy without it";
+    if (!by_words && has_objects(pool)) remedy = "`perdure reclaim` frees it";
+    if (options_->by_class) report_["leaked_by_class"] = by_class(pool, found.leaked);
     std::uint64_t listed = 0;
     for (const Reachability::Object& object : found.leaked) {
       if (++listed > options_->limit) break;
       findings_.push_back({"heap", static_cast<std::int64_t>(object.offset),
                            "an object of " + std::to_string(object.bytes) +
                                " bytes is allocated, but nothing refers to it",
-                           "`perdure compact` makes a copy without it"});
+                           remedy});
     }
+  }
+
+  static bool has_objects(Pool& pool) {
+    return pool.find_root<object_layout::Control>(object_layout::kControlRoot) != nullptr;
+  }
+  /// Of a heap of objects: how many of each class.
+  static Report by_class(Pool& pool, const std::vector<Reachability::Object>& leaked) {
+    std::map<std::string, std::uint64_t> counts;
+    if (has_objects(pool)) {
+      pool.read_only([&](Tx& tx) {
+        using namespace object_layout;
+        const auto types =
+            detail::recorded_types(pool, tx, *pool.find_root<Control>(kControlRoot), nullptr);
+        for (const Reachability::Object& object : leaked) {
+          if (object.bytes == sizeof(Proxy)) continue;
+          const Word state = tx.load(pool.core().region().at<Header>(object.offset)->state);
+          const std::uint16_t number = type_of(state);
+          ++counts[number == 0 || number > types.size() ? "?" : types[number - 1].name];
+        }
+      });
+    }
+    Report report = Report::array();
+    for (const auto& [name, count] : counts)
+      report.push_back({{"class", name}, {"objects", count}});
+    return report;
   }
 
   const Options* options_;
@@ -185,6 +216,8 @@ void add_check_command(CLI::App& app) {
   command->add_option("FILE", options->file, "The pool, or the directory of an address space")
       ->required();
   add_count(*command, "--limit", options->limit, "Leaked objects to list")->capture_default_str();
+  command->add_flag("--leaks", options->by_class,
+                    "Also tell how many objects of each class leaked, in a heap of objects");
   add_json_flag(*command, options->json);
   command->callback([options] {
     if (const int code = Check(*options).run(); code != kDone) leave_with(code);

@@ -80,6 +80,7 @@ Report describe(const RecoveryReport& recovery);
 
 void add_pool_commands(CLI::App& app);
 void add_check_command(CLI::App& app);
+void add_reclaim_command(CLI::App& app);
 void add_compact_command(CLI::App& app);
 void add_dump_command(CLI::App& app);
 void add_explore_command(CLI::App& app);

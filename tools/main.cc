@@ -38,6 +38,7 @@ int run(int argc, char** argv) {
   app.require_subcommand(1);
   perdure::tools::add_pool_commands(app);
   perdure::tools::add_check_command(app);
+  perdure::tools::add_reclaim_command(app);
   perdure::tools::add_compact_command(app);
   perdure::tools::add_dump_command(app);
   perdure::kv::add_kv_commands(app);

@@ -4,6 +4,8 @@
 #include <cstring>
 #include <unordered_set>
 
+#include "perdure/object/survey.h"
+#include "perdure/type_id.h"
 #include "tools/known_types.h"
 
 namespace perdure::tools {
@@ -30,6 +32,8 @@ class Tracer {
       std::copy_if(
           live_.begin(), live_.end(), std::back_inserter(result_.leaked),
           [&](const Reachability::Object& object) { return !reached_.contains(object.offset); });
+      // Where there is no garbage, nothing refers to an object but what was found.
+      if (result_.leaked.empty() && uncounted_) result_.damage.push_back(*uncounted_);
     }
     return std::move(result_);
   }
@@ -38,6 +42,9 @@ class Tracer {
   void visit_root(Tx& tx, const RootEntry& root) {
     name_ = "root '" +
             std::string(root.name.data(), ::strnlen(root.name.data(), root.name.size())) + "'";
+    if (root.type == type_id<object_layout::Control>() &&
+        root.bytes == sizeof(object_layout::Control))
+      return visit_objects(tx, root);
     const KnownType* known = find_known_type(root.type);
     if (known == nullptr || known->bytes != root.bytes) result_.opaque.push_back(name_);
     try {
@@ -49,6 +56,21 @@ class Tracer {
                                           [&](Offset at) { return reach(at); }))
         damaged(*wrong);
     } catch (const std::exception& error) {  // also a length that no memory could hold
+      damaged(error.what());
+    }
+  }
+
+  /// A heap of objects describes its classes itself.
+  void visit_objects(Tx& tx, const RootEntry& root) {
+    try {
+      reach(root.object);
+      CheckedTx checked(tx, pool_->core().region());
+      object_layout::Survey survey(
+          checked, pool_->core().region().at<const object_layout::Control>(root.object),
+          [&](Offset at) { return reach(at); });
+      if (const auto wrong = survey.run()) damaged(*wrong);
+      if (survey.uncounted()) uncounted_ = name_ + ": " + *survey.uncounted();
+    } catch (const std::exception& error) {
       damaged(error.what());
     }
   }
@@ -74,7 +96,8 @@ class Tracer {
   std::vector<Reachability::Object> live_;
   std::unordered_set<Offset> reached_;
   Reachability result_;
-  std::string name_;  // of the root in hand
+  std::string name_;                      // of the root in hand
+  std::optional<std::string> uncounted_;  // an object that counts more references than were found
 };
 
 }  // namespace

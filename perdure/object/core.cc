@@ -98,7 +98,7 @@ void ObjectCore::begin_attempt(Session& session) {
   session.born.clear();
   session.taken.clear();
   session.given.clear();
-  session.deaths_left = kDeathsAtOnce;
+  session.deaths_left = options_.deaths_at_once;
   session.left_dead = false;
 }
 

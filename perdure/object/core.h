@@ -4,10 +4,10 @@
 // NV-heaps needs operation descriptors for that; what is left of them is told with the end of objects:
 //
 //   1. a transaction that leaves an object without references ends it itself: destructor, references dropped, space given back; and
-//      so what that leaves without references, up to kDeathsAtOnce objects            cut here ⇒ nothing happened
+//      so what that leaves without references, up to deaths_at_once objects            cut here ⇒ nothing happened
 //   2. what is more, it marks dead and puts in a list that its headers carry (a stripe of the Control; the paper's root descriptor).
 //      Committed: none of them can be reached, all weak references to them are null    cut here ⇒ the next open goes on with 3
-//   3. transactions of kDeathsAtOnce objects each take them from the list and end them; what they leave without references joins
+//   3. transactions of deaths_at_once objects each take them from the list and end them; what they leave without references joins
 //      the list (the paper's non-root descriptor)                                      cut here ⇒ the next open goes on
 // So a million objects are freed by logs of some kilobytes, and no object is ended twice.
 //
@@ -40,18 +40,23 @@ struct ObjectRecovery {
   std::uint64_t ended = 0;       // objects that ended in the open
 };
 
+struct ObjectOptions {
+  /// How many objects end in one transaction, at most: it bounds the transaction's log. At least 1.
+  std::size_t deaths_at_once = 64;
+};
+
 namespace detail {
 
 class ObjectCore {
  public:
-  static constexpr std::size_t kDeathsAtOnce = 64;
   static constexpr std::uint64_t kElementsAtOnce = 256;  // of an array of references
 
   /// Makes the heap in `pool` if there is none and `create` says so; judges it, and goes on with what was cut off.
   /// `types`: of the program; the first is the root's. `keys`: what number_of() is asked for.
   /// Errors: kNotFound (no heap), kTypeMismatch (with the difference), kVersion, kCorrupt, and the pool's.
   static Result<std::unique_ptr<ObjectCore>> open(Pool& pool, std::vector<TypeInfo> types,
-                                                  std::vector<const void*> keys, bool create);
+                                                  std::vector<const void*> keys, bool create,
+                                                  const ObjectOptions& options);
   ~ObjectCore();
   ObjectCore(const ObjectCore&) = delete;
   ObjectCore& operator=(const ObjectCore&) = delete;
@@ -249,6 +254,7 @@ class ObjectCore {
   std::mutex orphans_mutex_;
   std::vector<Offset> orphan_tables_;
   std::vector<std::uint32_t> free_places_;
+  ObjectOptions options_;
   ObjectRecovery recovery_;
 };
 

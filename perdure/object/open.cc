@@ -29,10 +29,14 @@ ObjectCore::ObjectCore(Pool& pool, std::vector<TypeInfo> types, std::vector<cons
 ObjectCore::~ObjectCore() { handles_->close(); }
 
 Result<std::unique_ptr<ObjectCore>> ObjectCore::open(Pool& pool, std::vector<TypeInfo> types,
-                                                     std::vector<const void*> keys, bool create) {
+                                                     std::vector<const void*> keys, bool create,
+                                                     const ObjectOptions& options) {
+  if (options.deaths_at_once == 0)
+    return Error{Code::kInvalid, "deaths_at_once is 0, must be at least 1"};
   try {
     const std::string& path = pool.core().region().path();
     std::unique_ptr<ObjectCore> core(new ObjectCore(pool, std::move(types), std::move(keys)));
+    core->options_ = options;
     core->control_ = create ? pool.root<Control>(object_layout::kControlRoot)
                             : pool.find_root<Control>(object_layout::kControlRoot);
     Control control{};

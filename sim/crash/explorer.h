@@ -46,6 +46,9 @@ struct Scenario {
   std::string name;
   std::string claim;  // what it proves, in a sentence
   std::uint64_t steps = 3;
+  /// What each life of the process does first, after the pool has recovered: cut like the rest. What it returns lives as long as the
+  /// pool is open. Optional.
+  std::function<std::shared_ptr<void>(Pool&)> open;
   std::function<void(Pool&)> setup;  // optional
   std::function<void(Pool&, std::uint64_t step)> step;
   /// Nothing if the pool holds exactly the state after `step` steps, else what is wrong. Must not

@@ -58,6 +58,7 @@ class PoolSession final : public Session {
                   kLockBits)
                   .value()) {
     if (scenario.truncation != Truncation::kAuto) pool_.set_truncation(scenario.truncation);
+    if (scenario.open) opened_ = scenario.open(pool_);
   }
 
   void setup() override {
@@ -116,6 +117,7 @@ class PoolSession final : public Session {
   const Scenario* scenario_;
   std::unique_ptr<WorkingView> view_;  // of a pool whose heap is mapped privately
   Pool pool_;
+  std::shared_ptr<void> opened_;  // by the scenario
   std::vector<Offset> owned_;
   std::vector<Offset> live_;
 };

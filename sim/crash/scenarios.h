@@ -32,6 +32,8 @@ Scenario softwrap(Scenario scenario);
 Scenario paged(Scenario scenario);
 /// The same on the yardstick that logs what it overwrites.
 Scenario undo(Scenario scenario);
+/// The same on the engine that copies objects and changes them where they are.
+Scenario undo_objects(Scenario scenario);
 /// The same on the yardstick that waits twice.
 Scenario base(Scenario scenario);
 
@@ -46,6 +48,8 @@ std::vector<Subject> softwrap_scenarios();   // tables of words that are not hom
 std::vector<Subject> wrap_scenarios();       // atomic regions whose isolation is the caller's
 std::vector<Subject> space_scenarios();      // regions and static variables of an address space
 std::vector<Subject> container_scenarios();  // hash_map, btree_map, rb_map, vector, string
+std::vector<Subject>
+object_scenarios();  // heaps of objects: references, their counts, the end of objects, handles
 std::vector<Subject> frame_scenarios();  // the frame pool's table: swapping, files, reconstruction
 
 }  // namespace perdure::crash

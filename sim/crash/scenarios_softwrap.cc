@@ -309,6 +309,13 @@ Scenario undo(Scenario s) {
   return s;
 }
 
+Scenario undo_objects(Scenario s) {
+  s.name = "undo-objects-" + s.name;
+  s.claim += " (objects copied, and changed where they are)";
+  s.engine = EngineKind::kUndoObjects;
+  return s;
+}
+
 std::vector<Subject> softwrap_scenarios() {
   return {
       subject_of(tables()), subject_of(long_reader()),
