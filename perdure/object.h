@@ -33,6 +33,7 @@
 #include "perdure/object/array.h"
 #include "perdure/object/core.h"
 #include "perdure/object/field.h"
+#include "perdure/object/generational_lock.h"
 #include "perdure/object/pointers.h"
 #include "perdure/object/types.h"
 #include "perdure/pool.h"

@@ -1,6 +1,8 @@
 // reclaim: frees the circles of a heap of objects that nothing reaches any more.
 #include "perdure/object/reclaim.h"
 
+#include "perdure/object/layout.h"
+
 #include "tools/command.h"
 #include "tools/reachability.h"
 

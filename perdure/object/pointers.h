@@ -208,25 +208,32 @@ weak_ref<T>& weak_ref<T>::operator=(const handle<T>& to) {
   return *this = to.get();
 }
 
+namespace detail {
+
+class object_base {
+ public:
+  void operator&() const = delete;  // an address would outlive the transaction
+  static void* operator new(std::size_t) = delete;
+
+ protected:
+  // Not noexcept, so that neither are those of the classes: a field's access may end the attempt.
+  ~object_base() noexcept(false) = default;
+};
+
+}  // namespace detail
+
 /// What persistent classes derive from: struct Node : perdure::object<Node> { ... };
 /// They have no constructors: a heap makes them with all fields zero, and then calls `init(arguments...)` if the class has it. Their
 /// destructors, if any, run in the transaction in which an object ends, before its references are dropped; they run again when that
 /// transaction has to.
 template <class T>
-class object {
+class object : public detail::object_base {
  public:
-  void operator&() const = delete;
-  static void* operator new(std::size_t) = delete;
-
   /// This object, for references to itself. Requires: a transaction.
   local<T> self() {
     auto* const me = static_cast<T*>(this);
     return {me, detail::session_of(this, sizeof(T)).serial};
   }
-
- protected:
-  // Not noexcept, so that neither are those of the classes: a field's access may end the attempt.
-  ~object() noexcept(false) = default;
 };
 
 }  // namespace perdure

@@ -62,6 +62,8 @@ struct TypeInfo {
 
 namespace detail {
 
+class object_base;
+
 template <class T>
 std::string spelled() {
   std::string text;
@@ -148,10 +150,11 @@ constexpr bool is_persistent_class = std::is_class_v<T> && requires { T::perdure
 template <class T>
 constexpr bool names_all_fields() {
   return std::apply(
-      [](auto... fields) {
+      []([[maybe_unused]] auto... fields) {
         std::size_t at = 0;
         bool good = true;
-        const auto next = [&](std::size_t offset, std::size_t bytes, std::size_t alignment) {
+        [[maybe_unused]] const auto next = [&](std::size_t offset, std::size_t bytes,
+                                               std::size_t alignment) {
           good = good && offset == (at + alignment - 1) / alignment * alignment;
           at = offset + bytes;
         };
@@ -175,7 +178,7 @@ using MemberTypes =
 
 template <class T>
 constexpr void require_persistent_class() {
-  static_assert(std::is_base_of_v<object<T>, T>,
+  static_assert(std::is_base_of_v<object_base, T>,
                 "perdure: a persistent class derives from perdure::object<itself>");
   static_assert(!std::is_polymorphic_v<T>,
                 "perdure: a class with virtual functions holds an address of this program run; it "
