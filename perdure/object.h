@@ -83,9 +83,9 @@ local<array<E>> make_array(std::uint64_t size) {
       core.make_array(core.number_of(&detail::key_of<array<E>>), size, sizeof(E)));
 }
 
-inline local<text> make_text(std::string_view characters) {
-  local<text> made = make_array<field<char>>(characters.size());
-  if (!characters.empty()) made->write(0, characters.data(), characters.size());
+inline local<chars> make_text(std::string_view text) {
+  local<chars> made = make_array<field<char>>(text.size());
+  if (!text.empty()) made->write(0, text.data(), text.size());
   return made;
 }
 
@@ -159,10 +159,10 @@ class object_heap {
     require_running();
     return perdure::make_array<E>(size);
   }
-  local<text> make_text(std::string_view characters) {
-    require_in_heap<text>();
+  local<chars> make_text(std::string_view text) {
+    require_in_heap<chars>();
     require_running();
-    return perdure::make_text(characters);
+    return perdure::make_text(text);
   }
   /// Requires: a transaction on this heap.
   local<Root> root() {

@@ -83,6 +83,6 @@ class array {
 };
 
 /// Text: an array of characters.
-using text = array<field<char>>;
+using chars = array<field<char>>;
 
 }  // namespace perdure
