@@ -31,6 +31,8 @@ FLOORS = {
 # Files directly in perdure/ belong to one of two rooms: these doors, which everyone may see, or the faces.
 DOORS = {"error", "tx", "link", "persistable"}
 DOOR_ROOM, FACE_ROOM = "base", "api"
+# Faces of rooms above that.
+HIGHER_FACES = {"object": "object", "nvheaps": "object"}
 # Above the library, free to include anything.
 JUDGES = {"tools", "apps", "bench", "sim", "tests", "examples"}
 # Rooms that see less than everything below them.
@@ -45,7 +47,7 @@ def room_of(path):
     if parts[0] in JUDGES or re.search(r"_test[a-z_]*$", path.stem):
         return None
     if len(parts) == 2:
-        return DOOR_ROOM if path.stem in DOORS else FACE_ROOM
+        return DOOR_ROOM if path.stem in DOORS else HIGHER_FACES.get(path.stem, FACE_ROOM)
     FLOORS[parts[1]]
     return parts[1]
 
