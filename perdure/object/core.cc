@@ -213,7 +213,7 @@ void ObjectCore::consider(Session& session, Offset object) {
   // First the mark, by which this transaction has the object's lock, then the question; who takes a handle does it in the other
   // order (hold). So one of the two sees the other.
   session.store(header.state, type | kDead);
-  if (handles_->any_on(object)) {
+  if (handles_->keep_orphan(object)) {
     if (orphan) return session.store(header.state, state);
     const std::uint32_t place = take_place(session);
     session.store(place_at(place), object);

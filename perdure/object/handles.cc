@@ -43,16 +43,20 @@ void HandleTable::drop(HandleEntry* entry) noexcept {
     } else {
       object = 0;  // disowned
     }
+    if (!entry->keeps_orphan) object = 0;  // other references see to its end
   }
   delete entry;
   if (ObjectCore* const core = table.core(); core != nullptr && object != 0) core->let_go(object);
   table.leave();
 }
 
-bool HandleTable::any_on(Offset object) {
+bool HandleTable::keep_orphan(Offset object) {
   Shard& shard = shard_of(object);
   const std::lock_guard lock(shard.mutex);
-  return shard.entries.contains(object);
+  const auto at = shard.entries.find(object);
+  if (at == shard.entries.end()) return false;
+  at->second->keeps_orphan = true;
+  return true;
 }
 
 void HandleTable::disown(Offset object) noexcept {

@@ -22,6 +22,7 @@ struct HandleEntry {
   HandleTable* table;
   std::atomic<Offset> object;  // null: it never came to be
   std::atomic<std::uint32_t> count{1};
+  bool keeps_orphan = false;  // perhaps nothing else leads there; under the shard's lock
 };
 
 /// The handles of one heap; lives until the heap is closed and the last of them has gone. Threads: any.
@@ -38,7 +39,8 @@ class HandleTable {
   static void add(HandleEntry& entry) { entry.count.fetch_add(1, std::memory_order_relaxed); }
   /// One less.
   static void drop(HandleEntry* entry) noexcept;
-  bool any_on(Offset object);
+  /// Whether there are any on `object`. If so, the last of them to go sees to its end.
+  bool keep_orphan(Offset object);
   /// The object never came to be: its handles lead nowhere.
   void disown(Offset object) noexcept;
   /// By the heap, at its end.

@@ -327,6 +327,8 @@ std::vector<Subject> heap_scenarios() {
       subject_of(paged(reclaim())),
       subject_of(paged(huge)),
       subject_of(undo(churn())),
+      subject_of(undo_objects(churn())),
+      subject_of(undo_objects(growth())),
       subject_of(reclaim()),
       subject_of(growth()),
       subject_of(roots()),

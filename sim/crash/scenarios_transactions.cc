@@ -308,6 +308,8 @@ std::vector<Subject> transaction_scenarios() {
       subject_of(paged(spilled())),
       subject_of(paged(spilled_object())),
       subject_of(undo(spilled())),
+      subject_of(undo_objects(aborts())),
+      subject_of(undo_objects(spilled())),
       subject_of(blurred(aborts())),
       subject_of(blurred(laps())),
       subject_of(blurred(laps_truncated(
