@@ -23,8 +23,8 @@ void insert(NVHeap<NVList>* nv, int k) {
 
 /// All but the first link, which the root pointer keeps.
 void remove(NVHeap<NVList>* nv, int k) {
-  NVList::VPtr a = nv->GetRoot();
   AtomicBegin(nv) {
+    NVList::VPtr a = nv->GetRoot();  // inside: a transaction may run again
     while (a->get_next() != NULL) {
       if (a->get_next()->get_value() == k) {
         a->set_next(a->get_next()->get_next());

@@ -9,13 +9,13 @@
 //   };
 //
 //   NVHeap<NVList>* nv = NVHOpen<NVList>("foo.nvheap");
-//   NVList::VPtr a = nv->GetRoot();
 //   AtomicBegin(nv) {
+//     NVList::VPtr a = nv->GetRoot();
 //     while (a->get_next() != NULL) { ... a = a->get_next(); }
 //   } AtomicEnd;
 //
 // Differences: NVHOpen and AtomicBegin say which class and which heap (a program may have many open); what AtomicBegin encloses is a
-// function, so `return` and `break` leave only it. NVClose closes, which the paper leaves to the end of the program.
+// function, so `return` and `break` leave only it; it runs again after a conflict, so what it changes outside begins inside. NVClose closes, which the paper leaves to the end of the program.
 #pragma once
 
 #include <string>

@@ -190,6 +190,12 @@ Result<Pool> Pool::open_region(std::unique_ptr<Region> region, const PoolOptions
         region->path() +
             ": the softwrap engines keep committed words aside, where a program that uses "
             "an address space without transactions would not find them; use another engine"};
+  if (options.engine == EngineKind::kUndoObjects && region->range_bytes() != ~std::uint64_t{0})
+    return Error{
+        Code::kInvalid,
+        region->path() +
+            ": the engine undo-objects takes back whole lines, also what a program stored "
+            "there without transactions, as it may in an address space; use another engine"};
   Pool pool;
   pool.engine_ = options.engine;
   if (options.count) pool.counters_ = std::make_unique<DomainCounters>();

@@ -37,6 +37,9 @@ struct PoolCore::Hub {
   std::vector<Context*> idle;
 };
 
+/// Of this thread: its contexts were given back already. What ends later, with the thread or the program, gets none.
+thread_local constinit bool thread_has_ended = false;
+
 /// The contexts that one thread holds, given back when the thread ends.
 struct PoolCore::ThreadEntries {
   struct Entry {
@@ -48,6 +51,7 @@ struct PoolCore::ThreadEntries {
   const std::uint64_t forks = watch_forks();
 
   ~ThreadEntries() {
+    thread_has_ended = true;
     // In a child the hubs are copies, whose locks may be held by threads that are not there.
     if (forks != fork_count.load(std::memory_order_relaxed)) return;
     for (const Entry& entry : entries) {
@@ -134,6 +138,9 @@ void PoolCore::refuse_after_fork() const {
 }
 
 PoolCore::Context& PoolCore::context() {
+  if (thread_has_ended)
+    throw Exception(Code::kMisuse,
+                    region_->path() + ": used by what outlives the thread's transactions");
   thread_local ThreadEntries mine;
   refuse_after_fork();
   for (const ThreadEntries::Entry& entry : mine.entries) {

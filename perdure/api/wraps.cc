@@ -364,6 +364,11 @@ struct Wraps::Leaver {
 };
 
 Wraps::Wraps(Pool& pool, const WrapSettings& settings) {
+  if (pool.core().engine().changes_in_place())
+    throw Exception(Code::kInvalid,
+                    pool.core().region().path() +
+                        ": wraps read without locks, and the engine undo-objects has what is not "
+                        "committed in place; use another engine");
   const alias::AliasLimits& limits = settings.open;
   if (!std::has_single_bit(limits.words) || !std::has_single_bit(limits.pages) ||
       !std::has_single_bit(limits.page_bytes) || limits.page_bytes < 64 || settings.threshold == 0)

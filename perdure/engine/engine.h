@@ -111,6 +111,8 @@ class Engine : public HomeStores {
   virtual std::unique_ptr<Aside> look_aside() { return nullptr; }
   /// Pages that open wraps may store to at once, because nothing but what records say goes home from them; null: none.
   virtual PrivatePages* pages_for_open_words() { return nullptr; }
+  /// Whether home words may be those of a transaction that has not committed. Then nobody reads them without transactions.
+  virtual bool changes_in_place() const { return false; }
   /// Makes `tx` durable and visible, and ends it. Throws Conflict (nothing happened; roll back and
   /// retry) or Exception kPoisoned (whether the transaction survives is decided at the next open).
   virtual void commit(Tx& tx, std::size_t slot, Durability durability) = 0;

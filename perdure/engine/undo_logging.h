@@ -82,11 +82,16 @@ class UndoLogging : public EngineOn<D> {
   }
 
   void append(std::size_t slot, std::span<Word> record) {
-    TornbitLog& log = parts_.logs->slot(slot).log;
+    write_record(slot, record);
+    wait_for_records(slot);
+  }
+  void write_record(std::size_t slot, std::span<Word> record) {
     record[0] = record::header(parts_.clock->draw().stamp, {record.data() + 1, record.size() - 1});
-    log.append(domain_, record);
+    parts_.logs->slot(slot).log.append(domain_, record);
+  }
+  void wait_for_records(std::size_t slot) {
     // Orders: the old value before the word is overwritten.
-    if (!log.make_durable(domain_)) fail();
+    if (!parts_.logs->slot(slot).log.make_durable(domain_)) fail();
   }
   void drop(std::size_t slot) {
     // Orders: the new words before the head that drops the old ones.

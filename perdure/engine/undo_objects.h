@@ -3,7 +3,7 @@
 //
 //   1. keep, at the first store to an object: append a copy of its lines, fence   cut here ⇒ nothing happened
 //      store in place                                cut here ⇒ the copy goes back
-//   2. at the end: append what the heap's words were, fence                        cut here ⇒ all goes back
+//   2. at the end: validate, append what the heap's words were, fence              cut here ⇒ all goes back
 //      store the heap's words
 //   3. flush what was stored, fence                  cut here ⇒ all goes back
 //   4. drop the copies: move the log's head, fence   cut before the fence ⇒ all goes back, or committed
@@ -30,8 +30,10 @@ namespace perdure {
 template <Domain D>
 class UndoObjects final : public UndoLogging<D> {
   using Base = UndoLogging<D>;
-  using Base::append, Base::drop, Base::prepare, Base::ring_words, Base::store_home;
-  using Base::before, Base::domain_, Base::fail, Base::parts_, Base::refuse_if_poisoned;
+  using Base::append, Base::drop, Base::prepare, Base::ring_words, Base::store_home,
+      Base::wait_for_records, Base::write_record;
+  using Base::before, Base::domain_, Base::fail, Base::parts_, Base::poison,
+      Base::refuse_if_poisoned;
 
  public:
   UndoObjects(const EngineParts& parts, D domain) : Base(parts, std::move(domain)) {
@@ -46,6 +48,8 @@ class UndoObjects final : public UndoLogging<D> {
                                        "the pool with at least 2 log_slots"};
     return Base::recover();
   }
+
+  bool changes_in_place() const override { return true; }
 
   void attach(Tx& tx, std::size_t slot) override {
     if (slot == heap_slot())
@@ -70,9 +74,11 @@ class UndoObjects final : public UndoLogging<D> {
     refuse_if_poisoned();
     prepare(slot);
     Kept& kept = *kept_[slot];
-    if (!tx.writes().empty()) kept.keep_words(tx.writes());  // 2
+    // First, because the heap's words have no ownership records: what another commit has freed meanwhile must not be kept, and
+    // put back, as if it lived.
     const std::uint64_t stamp = parts_.clock->draw().stamp;
     if (stamp != tx.snapshot() + 1 && !tx.validate()) throw Conflict{};
+    if (!tx.writes().empty()) kept.keep_words(tx.writes());  // 2
     for (const MaskedWrite& write : tx.writes()) store_home(write);
     for (const Tx::InPlace& object : tx.in_place()) {  // 3
       if (object.low < object.high)
@@ -115,7 +121,8 @@ class UndoObjects final : public UndoLogging<D> {
         for (const MaskedWrite& old : old_) engine_->parts_.logs->apply(engine_->domain_, old);
         flush();
         engine_->drop(slot_);
-      } catch (const Exception&) {  // poisoned: the log keeps what it has
+      } catch (...) {  // the storage failed, or memory: the log keeps what it has
+        engine_->poison();
       }
       forget();
     }
@@ -164,6 +171,15 @@ class UndoObjects final : public UndoLogging<D> {
     ///   3. move the head to there, fence          cut before ⇒ some words go back twice, to the same value
     void spill() {
       UndoObjects& engine = *engine_;
+      const std::uint64_t names = (spills_.size() + 1) * TornbitLog::log_words(kNameWords);
+      if (names > log().ring().count / 4 || names > log().free_words())
+        throw Exception(Code::kNoSpace,
+                        engine.parts_.region->path() +
+                            ": a transaction changes more than its undo log of " +
+                            std::to_string(engine.ring_words(slot_) * kWordBytes) +
+                            " bytes can name; make smaller transactions, or create the pool with "
+                            "larger ring_bytes");
+      log().reserve_memory(TornbitLog::log_words(kNameWords));
       std::vector<Word> entries;
       record::encode_entries(std::span<const MaskedWrite>(old_).subspan(in_spills_), entries);
       const std::uint64_t bytes = entries.size() * kWordBytes;
@@ -180,11 +196,12 @@ class UndoObjects final : public UndoLogging<D> {
       if (!engine.domain_.fence(Site::kSpillFence)) engine.fail();
       const std::uint64_t start = log().tail();
       for (const Spilled& spilled : spills_) {
-        std::array<Word, 4> record{
+        std::array<Word, kNameWords> record{
             0, record::entry_head(spilled.space, 1, record::Kind::kSpill) | record::kLast,
             spilled.words, spilled.crc};
-        engine.append(slot_, record);
+        engine.write_record(slot_, record);
       }
+      engine.wait_for_records(slot_);
       log().persist_head_at(engine.domain_, start);
       // Orders: the head before the words behind it are written again.
       if (!engine.domain_.fence(Site::kHeadFence)) engine.fail();
@@ -193,6 +210,7 @@ class UndoObjects final : public UndoLogging<D> {
     }
     TornbitLog& log() { return engine_->parts_.logs->slot(slot_).log; }
 
+    static constexpr std::size_t kNameWords = 4;
     struct Spilled {
       Offset space;
       Word words;

@@ -318,8 +318,10 @@ Heap::Extent Heap::object_around(Offset at) const {
   const std::uint64_t bytes = kClassBytes[block.size_class.load(std::memory_order_relaxed)];
   const Offset first = block_offset(number);
   const Offset begin = first + (at - first) / bytes * bytes;
-  if (bytes <= kMostKept) return {begin, bytes};
-  const Offset end = std::min(part.begin + part.bytes, begin + bytes);
+  // A block's last bytes may be too few for an object.
+  const Offset end_of_object = std::min(begin + bytes, first + kBlockBytes);
+  if (bytes <= kMostKept) return {begin, end_of_object - begin};
+  const Offset end = std::min(part.begin + part.bytes, end_of_object);
   part.begin = std::max(part.begin, begin);
   part.bytes = end - part.begin;
   return part;

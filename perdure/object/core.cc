@@ -114,13 +114,21 @@ void ObjectCore::finish(Session& session) noexcept {
   give_places(session.given);
   try {
     if (session.left_dead) end_aside(session.stripe);
-    while (!session.let_go.empty()) {
-      const Offset object = session.let_go.back();
-      session.let_go.pop_back();
-      let_go(object);
-    }
   } catch (...) {  // the pool refuses, or is full: the next open goes on
   }
+  while (!session.let_go.empty()) {
+    const Session::LetGo gone = session.let_go.back();
+    session.let_go.pop_back();
+    gone.of->let_go(gone.object);
+    gone.of->leave();
+  }
+}
+
+void ObjectCore::refuse_unless_home_is_all() {
+  if (Session::current != nullptr) refuse_nesting();
+  if (pool_->core().engine().look_aside() != nullptr ||
+      pool_->core().engine().pages_for_open_words() != nullptr)
+    throw Exception(Code::kMisuse, "unprotected() on a softwrap engine, whose words are elsewhere");
 }
 
 // ---- references -----------------------------------------------------------------------------------
@@ -132,8 +140,8 @@ void ObjectCore::add_reference(Session& session, Offset object) {
     throw Exception(Code::kMisuse, "a reference to an object whose end has begun");
   if ((state & kOrphan) != 0) {
     const std::uint32_t place = object_layout::count_of(state);
+    session.given.push_back(place);  // first: of memory it may fail
     session.store(place_at(place), Word{0});
-    session.given.push_back(place);
     session.store(header.state, (state & kTypeMask) | 1);
     return;
   }
@@ -148,8 +156,8 @@ void ObjectCore::drop_reference(Session& session, Offset object) {
   const Word state = session.load(header.state);
   if (object_layout::count_of(state) == 0 || (state & (kOrphan | kDead)) != 0)
     refuse_damage(session, "a reference count");
-  session.store(header.state, state - 1);
   if (object_layout::count_of(state) == 1) session.unreferenced.push_back(object);
+  session.store(header.state, state - 1);
 }
 
 void ObjectCore::assign_weak(Session& session, Offset& field, Offset to) {
@@ -222,8 +230,8 @@ void ObjectCore::consider(Session& session, Offset object) {
   }
   if (orphan) {
     const std::uint32_t place = object_layout::count_of(state);
-    session.store(place_at(place), Word{0});
     session.given.push_back(place);
+    session.store(place_at(place), Word{0});
   }
   drop_proxy(session, header);
   if (session.deaths_left == 0) return put_aside(session, object);
@@ -235,6 +243,7 @@ void ObjectCore::end_object(Session& session, Offset object, Word state) {
   const std::uint16_t number = object_layout::type_of(state);
   const TypeInfo* const type = number < by_number_.size() ? by_number_[number] : nullptr;
   if (type == nullptr) refuse_damage(session, "a type");
+  require_object(session, object, type->bytes);
   std::byte* const at = session.base + object;
   if (type->destroy != nullptr) type->destroy(at);
   for (const Member& member : type->members) {
@@ -244,7 +253,7 @@ void ObjectCore::end_object(Session& session, Offset object, Word state) {
     if (type->is_array) {
       auto& size = *reinterpret_cast<std::uint64_t*>(at);
       count = session.load(size);
-      if (count > (session.bytes - object) / sizeof(Offset))
+      if (count > (session.bytes - object - type->bytes) / sizeof(Offset))
         refuse_damage(session, "an array's size");
       if (count > kElementsAtOnce && session.tx != nullptr) {
         // The last ones; it comes again for the others.
@@ -339,10 +348,8 @@ Session& ObjectCore::session_of(const HandleEntry& entry) {
   return *session;
 }
 
-void ObjectCore::let_go(Offset object) noexcept {
+void ObjectCore::end_if_orphan(Offset object) noexcept {
   try {
-    if (Session* const session = Session::current; session != nullptr && session->core == this)
-      return session->let_go.push_back(object);
     if (pool_->core().context().tx.active()) return;  // the next open sees to it
     run_own(
         [&](Session& session) {
@@ -396,6 +403,15 @@ void ObjectCore::give_places(std::vector<std::uint32_t>& places) noexcept {
 }
 
 void ObjectCore::add_orphan_table() {
+  // One at a time: the places of a table are told by when it came.
+  const std::lock_guard one(growing_mutex_);
+  {
+    const std::lock_guard lock(orphans_mutex_);
+    if (!free_places_.empty()) return;  // another thread has
+    // Now: nothing may fail between the commit and what is known of it.
+    orphan_tables_.reserve(orphan_tables_.size() + 1);
+    free_places_.reserve((orphan_tables_.size() + 1) * OrphanTable::kSlots);
+  }
   const Offset table = run_own(
       [&](Session& session) {
         auto* const at = static_cast<OrphanTable*>(allocate(session, sizeof(OrphanTable)));
@@ -408,7 +424,6 @@ void ObjectCore::add_orphan_table() {
       false, Durability::kStrict);
   const std::lock_guard lock(orphans_mutex_);
   const std::size_t first = orphan_tables_.size() * OrphanTable::kSlots;
-  free_places_.reserve(first + OrphanTable::kSlots);
   orphan_tables_.push_back(table);
   for (std::size_t i = OrphanTable::kSlots; i-- > 0;)
     free_places_.push_back(static_cast<std::uint32_t>(first + i));

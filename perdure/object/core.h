@@ -38,6 +38,7 @@ struct ObjectRecovery {
   std::uint64_t orphans = 0;     // objects that only handles of an earlier process led to
   std::uint64_t lists = 0;       // of dead objects, whose end was cut off
   std::uint64_t ended = 0;       // objects that ended in the open
+  std::uint64_t failed = 0;      // ends that a destructor refused; they are left to the next open
 };
 
 struct ObjectOptions {
@@ -82,9 +83,12 @@ class ObjectCore {
   /// A yardstick. One thread.
   template <class Body>
   std::invoke_result_t<Body&> run_unprotected(Body&& body) {
+    refuse_unless_home_is_all();
     Session session;
     begin(session, nullptr, 0, false);
-    const Scope scope(*this, session);
+    const Finish finish_it(*this, session);
+    const Scope scope(session);
+    begin_attempt(session);
     session.deaths_left = ~std::size_t{0};
     if constexpr (std::is_void_v<std::invoke_result_t<Body&>>) {
       body();
@@ -100,7 +104,8 @@ class ObjectCore {
 
   /// Errors: throws Exception kCorrupt unless an object of `bytes` may be at `target`.
   void require_object(Session& session, Offset target, std::uint64_t bytes) {
-    if (target % 16 != 0 || target < first_object_ || target + bytes > session.bytes) [[unlikely]]
+    if (target % 16 != 0 || target < first_object_ || target > session.bytes ||
+        bytes > session.bytes - target) [[unlikely]]
       require_object_now(session, target, bytes);
   }
   /// `field` refers to `to` from now on.
@@ -120,8 +125,8 @@ class ObjectCore {
   HandleEntry* hold(Session& session, Offset object);
   /// The running session, if the handle may be used in it. Errors: throws Exception kMisuse.
   static Session& session_of(const HandleEntry& entry);
-  /// The last handle on `object` has gone.
-  void let_go(Offset object) noexcept;
+  /// The last handle on `object` has gone. Requires: no session.
+  void end_if_orphan(Offset object) noexcept;
 
   // ---- objects ------------------------------------------------------------------------------------
 
@@ -147,9 +152,8 @@ class ObjectCore {
 
   class Scope {
    public:
-    Scope(ObjectCore& core, Session& session) : session_(&session) {
+    explicit Scope(Session& session) : session_(&session) {
       session.outer = Session::current;
-      core.begin_attempt(session);
       Session::current = &session;
     }
     ~Scope() { Session::current = session_->outer; }
@@ -160,7 +164,20 @@ class ObjectCore {
     Session* session_;
   };
 
+  class Finish {
+   public:
+    Finish(ObjectCore& core, Session& session) : core_(&core), session_(&session) {}
+    ~Finish() { core_->finish(*session_); }
+    Finish(const Finish&) = delete;
+    Finish& operator=(const Finish&) = delete;
+
+   private:
+    ObjectCore* core_;
+    Session* session_;
+  };
+
   ObjectCore(Pool& pool, std::vector<TypeInfo> types, std::vector<const void*> keys);
+  void refuse_unless_home_is_all();
 
   template <class Body>
   std::invoke_result_t<Body&, Session&> run_own(Body&& body, bool read_only,
@@ -168,8 +185,9 @@ class ObjectCore {
     PoolCore::Context& context = context_for_session();
     Session session;
     begin(session, &context.tx, context.slot, read_only);
+    const Finish finish_it(*this, session);
     const auto whole = [&] {
-      const Scope scope(*this, session);
+      begin_attempt(session);
       if constexpr (std::is_void_v<std::invoke_result_t<Body&, Session&>>) {
         body(session);
         if (!session.unreferenced.empty()) settle(session);
@@ -181,23 +199,13 @@ class ObjectCore {
     };
     for (;;) {
       try {
-        if constexpr (std::is_void_v<std::invoke_result_t<Body&, Session&>>) {
-          attempt(pool_->core(), context, read_only, durability, whole,
-                  [&] { take_back(session); });
-          finish(session);
-          return;
-        } else {
-          auto result = attempt(pool_->core(), context, read_only, durability, whole,
-                                [&] { take_back(session); });
-          finish(session);
-          return result;
-        }
-      } catch (const NoPlace&) {
-        add_orphan_table();
-      } catch (...) {
-        finish(session);
-        throw;
+        // Around the commit as well: when that fails, handles among the results go.
+        const Scope scope(session);
+        return attempt(pool_->core(), context, read_only, durability, whole,
+                       [&] { take_back(session); });
+      } catch (const NoPlace&) {  // is made, and then it runs again
       }
+      add_orphan_table();
     }
   }
 
@@ -242,8 +250,13 @@ class ObjectCore {
   void record_type(Session& session, const TypeInfo& type);
   void find_orphan_tables();
   void go_on();
+  template <class Work>
+  void go_on_with(Work work);
+  /// False: another heap is open on the pool.
+  bool claim();
 
   Pool* pool_;
+  bool claimed_ = false;
   std::vector<TypeInfo> types_;  // of the program
   std::vector<const void*> keys_;
   std::vector<std::uint16_t> numbers_;      // of them, in the heap
@@ -251,6 +264,7 @@ class ObjectCore {
   object_layout::Control* control_ = nullptr;
   Offset first_object_ = 0;
   HandleTable* handles_;
+  std::mutex growing_mutex_;
   std::mutex orphans_mutex_;
   std::vector<Offset> orphan_tables_;
   std::vector<std::uint32_t> free_places_;

@@ -1,5 +1,8 @@
 #include "perdure/object/handles.h"
 
+#include <new>
+#include <thread>
+
 #include "perdure/object/core.h"
 
 namespace perdure::detail {
@@ -46,8 +49,24 @@ void HandleTable::drop(HandleEntry* entry) noexcept {
     if (!entry->keeps_orphan) object = 0;  // other references see to its end
   }
   delete entry;
-  if (ObjectCore* const core = table.core(); core != nullptr && object != 0) core->let_go(object);
+  if (object != 0) table.let_go(object);
   table.leave();
+}
+
+void HandleTable::let_go(Offset object) noexcept {
+  // Of whatever heap: a transaction of its own, inside another one, could wait for ever.
+  if (Session* const running = Session::current) {
+    try {
+      running->let_go.push_back({this, object});
+      join();
+    } catch (const std::bad_alloc&) {  // it stays an orphan until the next open
+    }
+    return;
+  }
+  // Sequentially consistent against close(): either that waits for this, or this finds the heap closed.
+  letting_go_.fetch_add(1, std::memory_order_seq_cst);
+  if (ObjectCore* const core = core_.load(std::memory_order_seq_cst)) core->end_if_orphan(object);
+  letting_go_.fetch_sub(1, std::memory_order_release);
 }
 
 bool HandleTable::keep_orphan(Offset object) {
@@ -69,7 +88,8 @@ void HandleTable::disown(Offset object) noexcept {
 }
 
 void HandleTable::close() noexcept {
-  core_.store(nullptr, std::memory_order_release);
+  core_.store(nullptr, std::memory_order_seq_cst);
+  while (letting_go_.load(std::memory_order_seq_cst) != 0) std::this_thread::yield();
   leave();
 }
 

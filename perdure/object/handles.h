@@ -43,7 +43,12 @@ class HandleTable {
   bool keep_orphan(Offset object);
   /// The object never came to be: its handles lead nowhere.
   void disown(Offset object) noexcept;
-  /// By the heap, at its end.
+  /// Ends `object` if it is an orphan: at once, or when the thread's transaction is over.
+  void let_go(Offset object) noexcept;
+  /// For whoever remembers the table in the meantime.
+  void join() { users_.fetch_add(1, std::memory_order_relaxed); }
+  void leave() noexcept;
+  /// By the heap, at its end. Waits for what other threads let go just now.
   void close() noexcept;
 
  private:
@@ -52,10 +57,10 @@ class HandleTable {
     std::unordered_map<Offset, HandleEntry*> entries;
   };
   Shard& shard_of(Offset object) { return shards_[(object >> 4) * 0x9e3779b97f4a7c15u >> 58]; }
-  void leave() noexcept;
 
   std::atomic<ObjectCore*> core_;
-  std::atomic<std::size_t> users_{1};  // entries, and the heap
+  std::atomic<std::uint32_t> letting_go_{0};  // threads
+  std::atomic<std::size_t> users_{1};         // entries, the heap, and who joined
   std::array<Shard, 64> shards_;
 };
 

@@ -1,6 +1,7 @@
 // Opening an object heap: is it one, do the program's classes fit, what was cut off.
 #include <algorithm>
 #include <cstring>
+#include <set>
 
 #include "perdure/object/core.h"
 
@@ -17,6 +18,20 @@ Error corrupt(Pool& pool, const std::string& what) {
                               "; `perdure check` tells more, restore the heap from a backup"};
 }
 
+/// Classes are known by their names, and their descriptions have words.
+Result<void> check_names(const std::string& path, const std::vector<TypeInfo>& types) {
+  std::set<std::string> names;
+  for (const TypeInfo& type : types) {
+    if (type.name.empty() || type.name.find_first_of(" \t\n") != std::string::npos)
+      return Error{Code::kInvalid, path + ": the class name '" + type.name +
+                                       "' is empty or has spaces; choose another persistent_name"};
+    if (!names.insert(type.name).second)
+      return Error{Code::kInvalid, path + ": two classes are called " + type.name +
+                                       "; give one another persistent_name"};
+  }
+  return {};
+}
+
 }  // namespace
 
 ObjectCore::ObjectCore(Pool& pool, std::vector<TypeInfo> types, std::vector<const void*> keys)
@@ -26,16 +41,19 @@ ObjectCore::ObjectCore(Pool& pool, std::vector<TypeInfo> types, std::vector<cons
       first_object_(pool.core().region().superblock().heap_offset + object_layout::kHeaderBytes),
       handles_(new HandleTable(*this)) {}
 
-ObjectCore::~ObjectCore() { handles_->close(); }
-
 Result<std::unique_ptr<ObjectCore>> ObjectCore::open(Pool& pool, std::vector<TypeInfo> types,
                                                      std::vector<const void*> keys, bool create,
                                                      const ObjectOptions& options) {
+  const std::string& path = pool.core().region().path();
   if (options.deaths_at_once == 0)
-    return Error{Code::kInvalid, "deaths_at_once is 0, must be at least 1"};
+    return Error{Code::kInvalid, path + ": deaths_at_once is 0, must be at least 1"};
+  if (Session::current != nullptr)
+    return Error{Code::kMisuse, path + ": a heap is opened inside a transaction on objects"};
+  if (auto named = check_names(path, types); !named) return named.error();
   try {
-    const std::string& path = pool.core().region().path();
     std::unique_ptr<ObjectCore> core(new ObjectCore(pool, std::move(types), std::move(keys)));
+    if (!core->claim())
+      return Error{Code::kBusy, path + ": an object heap is open on this pool already"};
     core->options_ = options;
     core->control_ = create ? pool.root<Control>(object_layout::kControlRoot)
                             : pool.find_root<Control>(object_layout::kControlRoot);
@@ -63,6 +81,28 @@ Result<std::unique_ptr<ObjectCore>> ObjectCore::open(Pool& pool, std::vector<Typ
   } catch (const Exception& exception) {
     return exception.error();
   }
+}
+
+namespace {
+
+// Which pools of this process have a heap open.
+std::mutex claims_mutex;
+std::set<const PoolCore*>& claims() {
+  static std::set<const PoolCore*> all;
+  return all;
+}
+
+}  // namespace
+
+bool ObjectCore::claim() {
+  const std::lock_guard lock(claims_mutex);
+  return claimed_ = claims().insert(&pool_->core()).second;
+}
+
+ObjectCore::~ObjectCore() {
+  handles_->close();
+  const std::lock_guard lock(claims_mutex);
+  if (claimed_) claims().erase(&pool_->core());
 }
 
 void ObjectCore::create() {
@@ -218,27 +258,44 @@ void ObjectCore::find_orphan_tables() {
   });
 }
 
+/// A destructor that throws keeps nobody from opening the heap.
+template <class Work>
+void ObjectCore::go_on_with(Work work) {
+  try {
+    work();
+  } catch (const Exception& exception) {
+    if (exception.code() != Code::kMisuse && exception.code() != Code::kInvalid) throw;
+    ++recovery_.failed;
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const std::exception&) {
+    ++recovery_.failed;
+  }
+}
+
 void ObjectCore::go_on() {
   const std::uint64_t before = pool_->core().heap().usage().objects;
   for (std::size_t i = 0; i < object_layout::kStripes; ++i) {
     if (pool_->read_only([&](Tx& tx) { return tx.load(control_->stripes[i].dead); }) == 0) continue;
     ++recovery_.lists;
-    end_aside(i);
+    go_on_with([&] { end_aside(i); });
   }
   const std::size_t places = orphan_tables_.size() * OrphanTable::kSlots;
   for (std::uint32_t place = 0; place < places; ++place) {
     const Offset orphan = pool_->read_only([&](Tx& tx) { return tx.load(place_at(place)); });
     if (orphan == 0) continue;
     ++recovery_.orphans;
-    run_own(
-        [&](Session& session) {
-          require_object(session, orphan, 0);
-          if (!is_orphan(session, orphan))
-            throw Exception(corrupt(*pool_, "the table of orphans names byte " +
-                                                std::to_string(orphan) + ", where none is"));
-          consider(session, orphan);
-        },
-        false, Durability::kStrict);
+    go_on_with([&] {
+      run_own(
+          [&](Session& session) {
+            require_object(session, orphan, 0);
+            if (!is_orphan(session, orphan))
+              throw Exception(corrupt(*pool_, "the table of orphans names byte " +
+                                                  std::to_string(orphan) + ", where none is"));
+            consider(session, orphan);
+          },
+          false, Durability::kStrict);
+    });
   }
   recovery_.ended = before - std::min(before, pool_->core().heap().usage().objects);
 }

@@ -165,9 +165,11 @@ template <class T>
 class handle {
  public:
   handle() = default;
-  handle(std::nullptr_t) {}     // NOLINT
-  handle(const local<T>& to) {  // NOLINT
-    if (to) entry_ = detail::Session::current->core->hold(*detail::Session::current, to.offset());
+  handle(std::nullptr_t) {}             // NOLINT
+  handle(const local<T>& to) {          // NOLINT
+    const Offset object = to.offset();  // first: it refuses without a transaction
+    if (object != 0)
+      entry_ = detail::Session::current->core->hold(*detail::Session::current, object);
   }
   handle(const ref<T>& to) : handle(to.get()) {}       // NOLINT
   handle(const weak_ref<T>& to) : handle(to.get()) {}  // NOLINT

@@ -56,7 +56,8 @@ class Reclaim {
   [[noreturn]] void refuse(Offset object) const {
     throw Exception(Code::kCorrupt, pool_->core().region().path() +
                                         ": what nothing reaches at byte " + std::to_string(object) +
-                                        " is not an object of a known class; nothing was freed");
+                                        " is not an object of a known class; nothing was freed, "
+                                        "restore the heap from a backup");
   }
 
   std::uint64_t room_of(Offset object) const {
@@ -117,6 +118,7 @@ class Reclaim {
     if (!pool_->core().heap().holds(proxy, sizeof(Proxy))) refuse(proxy);
     Proxy& to = at<Proxy>(proxy);
     const std::uint64_t count = tx.load(to.count);
+    if (count == 0) refuse(proxy);
     tx.store(to.count, count - 1);
     if (count == 1 && tx.load(to.target) == 0) tx.free(&to);
   }

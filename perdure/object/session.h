@@ -12,6 +12,7 @@
 
 namespace perdure::detail {
 
+class HandleTable;
 class ObjectCore;
 
 struct Session {
@@ -33,7 +34,11 @@ struct Session {
   std::size_t deaths_left = 0;  // so many objects may still end in this transaction
   bool left_dead = false;       // some were put aside
   // What is not taken back with an attempt.
-  std::vector<Offset> let_go;  // objects whose last handle went
+  struct LetGo {
+    HandleTable* of;
+    Offset object;
+  };
+  std::vector<LetGo> let_go;  // objects whose last handle went, of any heap
 
   static inline thread_local constinit Session* current = nullptr;
 

@@ -24,7 +24,9 @@ std::string for_people(const Member& member) {
 }
 
 bool is_reserved(const Member& member) {
-  return member.kind == MemberKind::kValue && member.name.starts_with("reserved");
+  constexpr std::string_view kName = "reserved";
+  return member.kind == MemberKind::kValue && member.name.starts_with(kName) &&
+         member.name.find_first_not_of("_0123456789", kName.size()) == std::string::npos;
 }
 
 }  // namespace
@@ -46,7 +48,9 @@ Result<TypeInfo> TypeInfo::parse(std::string_view text) {
   std::string line;
   if (!std::getline(lines, line)) return corrupt();
   std::istringstream head(line);
-  if (!(head >> info.name >> info.bytes >> what) || (what != "class" && what != "array"))
+  constexpr std::uint64_t kMost = std::uint64_t{1} << 32;
+  if (!(head >> info.name >> info.bytes >> what) || (what != "class" && what != "array") ||
+      info.bytes > kMost)
     return corrupt();
   info.is_array = what == "array";
   while (std::getline(lines, line)) {
@@ -56,7 +60,6 @@ Result<TypeInfo> TypeInfo::parse(std::string_view text) {
           member.count))
       return corrupt();
     const auto* kind = std::find(std::begin(kKinds), std::end(kKinds), what);
-    constexpr std::uint64_t kMost = std::uint64_t{1} << 32;
     if (kind == std::end(kKinds) || member.offset > kMost || member.bytes == 0 ||
         member.bytes > kMost || member.count == 0 || member.count > kMost ||
         (!info.is_array && member.end() > info.bytes))
