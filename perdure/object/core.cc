@@ -100,6 +100,7 @@ void ObjectCore::begin_attempt(Session& session) {
   session.given.clear();
   session.deaths_left = options_.deaths_at_once;
   session.left_dead = false;
+  session.ended = 0;
 }
 
 void ObjectCore::take_back(Session& session) noexcept {
@@ -108,10 +109,12 @@ void ObjectCore::take_back(Session& session) noexcept {
   give_places(session.taken);
   session.given.clear();
   session.left_dead = false;
+  session.ended = 0;
 }
 
 void ObjectCore::finish(Session& session) noexcept {
   give_places(session.given);
+  if (session.ended != 0) ended_.fetch_add(session.ended, std::memory_order_relaxed);
   try {
     if (session.left_dead) end_aside(session.stripe);
   } catch (...) {  // the pool refuses, or is full: the next open goes on
@@ -122,6 +125,7 @@ void ObjectCore::finish(Session& session) noexcept {
     gone.of->let_go(gone.object);
     gone.of->leave();
   }
+  if (any_later_.load(std::memory_order_relaxed)) end_earlier_orphans();
 }
 
 void ObjectCore::refuse_unless_home_is_all() {
@@ -246,9 +250,19 @@ void ObjectCore::end_object(Session& session, Offset object, Word state) {
   require_object(session, object, type->bytes);
   std::byte* const at = session.base + object;
   if (type->destroy != nullptr) type->destroy(at);
+  std::size_t dropped = 0;
   for (const Member& member : type->members) {
     if (member.kind == MemberKind::kValue) continue;
     auto* const elements = reinterpret_cast<Offset*>(at + member.offset);
+    const auto drop = [&](std::uint64_t from, std::uint64_t to) {
+      for (std::uint64_t i = from; i < to; ++i) {
+        const Offset target = session.load(elements[i]);
+        if (target == 0) continue;
+        member.kind == MemberKind::kRef ? drop_reference(session, target)
+                                        : drop_weak_reference(session, target);
+        ++dropped;
+      }
+    };
     std::uint64_t count = member.count;
     if (type->is_array) {
       auto& size = *reinterpret_cast<std::uint64_t*>(at);
@@ -257,24 +271,18 @@ void ObjectCore::end_object(Session& session, Offset object, Word state) {
         refuse_damage(session, "an array's size");
       if (count > kElementsAtOnce && session.tx != nullptr) {
         // The last ones; it comes again for the others.
-        for (std::uint64_t i = count - kElementsAtOnce; i < count; ++i) {
-          const Offset target = session.load(elements[i]);
-          if (target == 0) continue;
-          member.kind == MemberKind::kRef ? drop_reference(session, target)
-                                          : drop_weak_reference(session, target);
-        }
+        drop(count - kElementsAtOnce, count);
         session.store(size, count - kElementsAtOnce);
+        session.deaths_left = 0;
         return put_aside(session, object);
       }
     }
-    for (std::uint64_t i = 0; i < count; ++i) {
-      const Offset target = session.load(elements[i]);
-      if (target == 0) continue;
-      member.kind == MemberKind::kRef ? drop_reference(session, target)
-                                      : drop_weak_reference(session, target);
-    }
+    drop(0, count);
   }
+  // In the log a reference dropped weighs as much as an object ended: rows of them leave less room for others.
+  if (dropped > kFewReferences) session.deaths_left -= std::min(session.deaths_left, dropped);
   free(session, at - kHeaderBytes);
+  ++session.ended;
 }
 
 void ObjectCore::put_aside(Session& session, Offset object) {
@@ -350,14 +358,29 @@ Session& ObjectCore::session_of(const HandleEntry& entry) {
 
 void ObjectCore::end_if_orphan(Offset object) noexcept {
   try {
-    if (pool_->core().context().tx.active()) return;  // the next open sees to it
+    if (pool_->core().context().tx.active()) {
+      const std::lock_guard lock(later_mutex_);
+      later_.push_back(object);
+      any_later_.store(true, std::memory_order_relaxed);
+      return;
+    }
     run_own(
         [&](Session& session) {
           if (is_orphan(session, object)) consider(session, object);
         },
         false, Durability::kRelaxed);
-  } catch (...) {  // the pool refuses, or is full: it stays an orphan
+  } catch (...) {  // the pool refuses, or is full, or the thread ends: it stays an orphan
   }
+}
+
+void ObjectCore::end_earlier_orphans() {
+  std::vector<Offset> objects;
+  {
+    const std::lock_guard lock(later_mutex_);
+    objects.swap(later_);
+    any_later_.store(false, std::memory_order_relaxed);
+  }
+  for (const Offset object : objects) end_if_orphan(object);
 }
 
 bool ObjectCore::is_orphan(Session& session, Offset object) {

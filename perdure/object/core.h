@@ -15,6 +15,7 @@
 // the last handle goes, or at the next open, it ends as above.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -50,7 +51,8 @@ namespace detail {
 
 class ObjectCore {
  public:
-  static constexpr std::uint64_t kElementsAtOnce = 256;  // of an array of references
+  static constexpr std::uint64_t kElementsAtOnce = 64;  // of an array of references
+  static constexpr std::size_t kFewReferences = 8;      // of an object that ends
 
   /// Makes the heap in `pool` if there is none and `create` says so; judges it, and goes on with what was cut off.
   /// `types`: of the program; the first is the root's. `keys`: what number_of() is asked for.
@@ -125,7 +127,7 @@ class ObjectCore {
   HandleEntry* hold(Session& session, Offset object);
   /// The running session, if the handle may be used in it. Errors: throws Exception kMisuse.
   static Session& session_of(const HandleEntry& entry);
-  /// The last handle on `object` has gone. Requires: no session.
+  /// The last handle on `object` has gone. In a plain transaction on the pool, the next one on the heap sees to it. Requires: no session.
   void end_if_orphan(Offset object) noexcept;
 
   // ---- objects ------------------------------------------------------------------------------------
@@ -238,6 +240,8 @@ class ObjectCore {
   void give_places(std::vector<std::uint32_t>& places) noexcept;
   Word& place_at(std::uint32_t place);
   void add_orphan_table();
+  /// What end_if_orphan() could not do at once.
+  void end_earlier_orphans();
 
   void* allocate(Session& session, std::uint64_t bytes);
   void free(Session& session, void* at);
@@ -268,6 +272,10 @@ class ObjectCore {
   std::mutex orphans_mutex_;
   std::vector<Offset> orphan_tables_;
   std::vector<std::uint32_t> free_places_;
+  std::mutex later_mutex_;
+  std::vector<Offset> later_;  // objects whose last handle went where no transaction could be run
+  std::atomic<bool> any_later_{false};
+  std::atomic<std::uint64_t> ended_{0};  // objects, since the heap was opened
   ObjectOptions options_;
   ObjectRecovery recovery_;
 };

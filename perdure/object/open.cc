@@ -274,7 +274,6 @@ void ObjectCore::go_on_with(Work work) {
 }
 
 void ObjectCore::go_on() {
-  const std::uint64_t before = pool_->core().heap().usage().objects;
   for (std::size_t i = 0; i < object_layout::kStripes; ++i) {
     if (pool_->read_only([&](Tx& tx) { return tx.load(control_->stripes[i].dead); }) == 0) continue;
     ++recovery_.lists;
@@ -297,7 +296,7 @@ void ObjectCore::go_on() {
           false, Durability::kStrict);
     });
   }
-  recovery_.ended = before - std::min(before, pool_->core().heap().usage().objects);
+  recovery_.ended = ended_.load(std::memory_order_relaxed);
 }
 
 }  // namespace perdure::detail

@@ -33,6 +33,7 @@ struct Session {
   std::vector<std::uint32_t> given;
   std::size_t deaths_left = 0;  // so many objects may still end in this transaction
   bool left_dead = false;       // some were put aside
+  std::uint64_t ended = 0;      // objects
   // What is not taken back with an attempt.
   struct LetGo {
     HandleTable* of;
