@@ -1,0 +1,415 @@
+#include "apps/memcached/pool_store.h"
+
+#include <algorithm>
+#include <random>
+
+namespace perdure::memcached {
+namespace {
+
+constexpr std::uint64_t kCasRange = 1 << 20;  // uniques reserved by one store
+constexpr std::uint64_t kLeastLimit = 1 << 20;
+/// Items below it are overwritten where they are, if they take as much as before; larger ones, on memory, are made anew, in
+/// place and past the log.
+constexpr std::uint64_t kRewriteBytes = kInPlaceBytes;
+constexpr std::uint64_t kItemGuessBytes = 256;
+constexpr unsigned kLookEvery = 16;
+
+std::size_t my_tally() {
+  static std::atomic<std::size_t> next{0};
+  thread_local const std::size_t mine = next.fetch_add(1, std::memory_order_relaxed) % kTallies;
+  return mine;
+}
+
+std::string what_is_wrong(const Cache& found) {
+  if (found.magic != kMagic)
+    return "the object at its root memcached.cache is not a cache (its magic is wrong); restore "
+           "the "
+           "file, or serve another one";
+  if (found.buckets - 1 >= kMaxBuckets || found.cas_reserved == 0)
+    return "the cache's head is damaged; `perdure check` tells more";
+  return "";
+}
+
+}  // namespace
+
+PoolStore::PoolStore(Pool& pool, Syncer& syncer, const Clock& clock, const StoreOptions& options)
+    : pool_(&pool),
+      syncer_(&syncer),
+      clock_(&clock),
+      cache_(pool.root<Cache>(kRoot)),
+      durability_(syncer.relaxed() ? Durability::kRelaxed : Durability::kStrict),
+      evict_(options.evict),
+      rewrite_(pool.domain() == DomainKind::kSync),
+      references_(options.limit_bytes / kItemGuessBytes),
+      limit_(options.limit_bytes) {
+  std::random_device random;
+  const std::uint64_t seed = std::uint64_t{random()} << 32 | random();
+  Cache now{};
+  pool_->atomically([&](Tx& tx) {
+    if (tx.load(cache_->magic) == 0 && tx.load(cache_->buckets) == 0) {
+      ItemTable<Tx>(tx, *cache_).make(seed);
+      tx.store(cache_->magic, kMagic);
+      tx.store(cache_->version, kVersion);
+      tx.store(cache_->cas_reserved, 1);
+    }
+    tx.read(&now, cache_, sizeof(now));
+  });
+  if (now.magic == kMagic && now.version != kVersion)
+    throw Exception(Code::kVersion, "the cache has format version " + std::to_string(now.version) +
+                                        ", this release knows " + std::to_string(kVersion) +
+                                        "; serve it with the release that made it");
+  if (const std::string wrong = what_is_wrong(now); !wrong.empty())
+    throw Exception(Code::kCorrupt, wrong);
+  seed_ = now.seed;
+  buckets_ = now.buckets;
+  next_cas_ = reserved_cas_ = now.cas_reserved;
+  flush_at_ = now.flush_at;
+  for (const Tally& tally : now.tallies) {
+    items_ += tally.items;
+    bytes_ += tally.bytes;
+  }
+}
+
+template <class Body>
+auto PoolStore::change(Body&& body) {
+  const Syncer::Writing writing(*syncer_);
+  return pool_->atomically(durability_, std::forward<Body>(body));
+}
+
+void PoolStore::look(std::span<const std::string_view> keys, Use use, See see) {
+  flush_if_due();
+  pool_->read_only([&](Tx& tx) {
+    ItemTable<Tx> table(tx, *cache_);
+    const std::uint64_t epoch = tx.load(cache_->epoch);
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      const HashedKey key = hashed(keys[i]);
+      const auto place = table.find(key);
+      if (!place || !is_alive(place.found, epoch)) {
+        see(i, nullptr);
+        continue;
+      }
+      const Item& found = place.found;
+      const char* const value =
+          ItemTable<Tx>::bytes_of(place.item) + value_offset(found.identity.key_bytes);
+      const auto read = [&](void* to, std::size_t at, std::size_t bytes) {
+        tx.read(to, value + at, bytes);
+      };
+      ItemView view({found.flags, found.expires, found.cas, found.identity.state},
+                    found.value_bytes, read);
+      const References::Known known = references_.of(key.hash);
+      view.accessed = std::max(known.accessed, found.stored);
+      view.fetched = known.fetched;
+      view.object_bytes = item_bytes(found.identity.key_bytes, found.value_bytes);
+      see(i, &view);
+      if (use == Use::kUse) references_.got(key.hash, clock_->now());
+    }
+  });
+}
+
+std::uint64_t PoolStore::alter(std::string_view name, std::uint64_t room, Use use, Decide decide) {
+  flush_if_due();
+  if (room > 0 && !make_room(item_bytes(name.size(), room)))
+    throw Exception(Code::kNoSpace, "the cache is full, and none of it may go");
+  const HashedKey key = hashed(name);
+  for (int attempt = 0;; ++attempt) {
+    try {
+      const Outcome outcome = change([&](Tx& tx) { return alter_in(tx, key, use, decide); });
+      count(outcome.delta);
+      if (outcome.kind == Plan::Kind::kStore) {
+        references_.stored(key.hash, clock_->now());
+      } else if (outcome.kind == Plan::Kind::kHead && use == Use::kUse) {
+        references_.touched(key.hash, clock_->now());
+      }
+      return outcome.cas;
+    } catch (const Exception& error) {
+      // The file is full before the limit is reached: as if the limit were that.
+      constexpr int kAttempts = 64;
+      if (error.code() != Code::kNoSpace || !evict_ || attempt >= kAttempts) throw;
+      if (sweep(4 * item_bytes(name.size(), room), true, ~std::uint64_t{0}) == 0) throw;
+    }
+  }
+}
+
+PoolStore::Outcome PoolStore::alter_in(Tx& tx, const HashedKey& key, Use, Decide decide) {
+  Outcome outcome;
+  ItemTable<Tx> table(tx, *cache_);
+  const std::uint64_t epoch = tx.load(cache_->epoch);
+  auto place = table.find(key);
+  const Item found = place.found;
+  const bool alive = place && is_alive(found, epoch);
+  const char* const value =
+      place ? ItemTable<Tx>::bytes_of(place.item) + value_offset(key.text.size()) : nullptr;
+  const auto read = [&](void* to, std::size_t at, std::size_t bytes) {
+    tx.read(to, value + at, bytes);
+  };
+  ItemView view({found.flags, found.expires, found.cas, found.identity.state}, found.value_bytes,
+                read);
+  if (alive) {
+    const References::Known known = references_.of(key.hash);
+    view.accessed = std::max(known.accessed, found.stored);
+    view.fetched = known.fetched;
+    view.object_bytes = item_bytes(found.identity.key_bytes, found.value_bytes);
+  }
+  const Plan plan = decide(alive ? &view : nullptr);
+  outcome.kind = plan.kind;
+  outcome.cas = found.cas;
+  if (plan.kind == Plan::Kind::kNothing) return outcome;
+
+  if (plan.kind == Plan::Kind::kRemove) {
+    outcome.delta = {-1, -static_cast<std::int64_t>(
+                             occupied_bytes(item_bytes(key.text.size(), found.value_bytes)))};
+    table.remove(place.slot, place.item, found.next);
+    count(tx, outcome.delta);
+    return outcome;
+  }
+  Item head = found;
+  head.identity = {key.hash, static_cast<std::uint8_t>(key.text.size()), plan.head.state, 0};
+  head.cas = plan.head.cas != 0 ? plan.head.cas : draw_cas(tx, outcome.delta);
+  head.flags = plan.head.flags;
+  head.expires = plan.head.expires;
+  outcome.cas = head.cas;
+  if (plan.kind == Plan::Kind::kHead) {
+    if (head.identity != found.identity) tx.store(place.item->identity, head.identity);
+    if (head.cas != found.cas) tx.store(place.item->cas, head.cas);
+    if (head.flags != found.flags || head.expires != found.expires)
+      tx.write(&place.item->flags, &head.flags, 2 * sizeof(head.flags));
+    return outcome;
+  }
+  head.epoch = static_cast<std::uint32_t>(epoch);
+  head.stored = clock_->now();
+  head.zero = 0;
+  store_item(tx, table, place, alive, key, plan, head, outcome.delta);
+  count(tx, outcome.delta);
+  return outcome;
+}
+
+void PoolStore::store_item(Tx& tx, ItemTable<Tx>& table, ItemTable<Tx>::Place& place, bool alive,
+                           const HashedKey& key, const Plan& plan, Item head, Delta& delta) {
+  const std::size_t at = value_offset(key.text.size());
+  const std::uint64_t kept = alive && plan.old != Plan::Old::kDropped ? place.found.value_bytes : 0;
+  const std::uint64_t bytes = at + kept + plan.value.size();
+  const std::uint64_t before =
+      place ? occupied_bytes(item_bytes(key.text.size(), place.found.value_bytes)) : 0;
+  head.value_bytes = static_cast<std::uint32_t>(kept + plan.value.size());
+  const bool moves_old = kept > 0 && plan.old == Plan::Old::kBehind;
+  // What is written of the value: all of it, or what comes behind the old one.
+  const std::uint64_t written = plan.value.size();
+  if (place && occupied_bytes(bytes) == before && !moves_old &&
+      (rewrite_ || written < kRewriteBytes)) {
+    tx.write(&place.item->identity, &head.identity, sizeof(Item) - sizeof(head.next));
+    tx.write(ItemTable<Tx>::bytes_of(place.item) + at + kept, plan.value.data(), written);
+    return;
+  }
+
+  auto* const item = static_cast<Item*>(tx.allocate(bytes));
+  char* const to = ItemTable<Tx>::bytes_of(item);
+  // The head and the key, as one run of words, with as much of the value as fills a line.
+  std::array<char, kKeyOffset + kMaxKeyBytes + 6 + kLineBytes> begin;
+  std::memcpy(begin.data() + kKeyOffset, key.text.data(), key.text.size());
+  std::memset(begin.data() + kKeyOffset + key.text.size(), 0, at - kKeyOffset - key.text.size());
+  head.next = place ? place.found.next : link<Item>{};
+  std::memcpy(begin.data(), &head, sizeof(head));
+  std::size_t began = at;
+  std::size_t taken = 0;
+  if (kept == 0) {
+    taken = std::min<std::size_t>(round_up(at, kLineBytes) - at, written);
+    std::memcpy(begin.data() + at, plan.value.data(), taken);
+    began += taken;
+  }
+  tx.write(to, begin.data(), began);
+  if (kept > 0) {
+    const char* const old = ItemTable<Tx>::bytes_of(place.item) + at;
+    char* const its = to + at + (moves_old ? written : 0);
+    std::array<char, 4096> piece;
+    for (std::uint64_t done = 0; done < kept;) {
+      const std::size_t here = std::min<std::uint64_t>(piece.size(), kept - done);
+      tx.read(piece.data(), old + done, here);
+      tx.write(its + done, piece.data(), here);
+      done += here;
+    }
+  }
+  tx.write(to + at + (moves_old ? 0 : kept) + taken, plan.value.data() + taken, written - taken);
+
+  delta.bytes +=
+      static_cast<std::int64_t>(occupied_bytes(bytes)) - static_cast<std::int64_t>(before);
+  if (place) {
+    table.replace(place, item);
+    return;
+  }
+  delta.items += 1;
+  table.insert(place, item);
+  if (head.cas % kLookEvery == 0 &&
+      items_.load(std::memory_order_relaxed) > buckets_.load(std::memory_order_relaxed)) {
+    if (items_.load(std::memory_order_relaxed) > table.open_buckets()) table.open_group();
+    buckets_.store(table.open_buckets(), std::memory_order_relaxed);
+  }
+}
+
+std::uint64_t PoolStore::draw_cas(Tx& tx, Delta& delta) {
+  const std::uint64_t drawn = next_cas_.fetch_add(1, std::memory_order_relaxed);
+  if (drawn >= reserved_cas_.load(std::memory_order_relaxed)) {
+    delta.reserved_cas = std::max(tx.load(cache_->cas_reserved), drawn + kCasRange);
+    tx.store(cache_->cas_reserved, delta.reserved_cas);
+  }
+  return drawn;
+}
+
+/// In the transaction.
+void PoolStore::count(Tx& tx, const Delta& delta) {
+  Tally& mine = cache_->tallies[my_tally()];
+  if (delta.items != 0) tx.store(mine.items, tx.load(mine.items) + delta.items);
+  if (delta.bytes != 0) tx.store(mine.bytes, tx.load(mine.bytes) + delta.bytes);
+}
+
+/// After it.
+void PoolStore::count(const Delta& delta) {
+  if (delta.items != 0) items_.fetch_add(delta.items, std::memory_order_relaxed);
+  if (delta.bytes != 0) bytes_.fetch_add(delta.bytes, std::memory_order_relaxed);
+  if (delta.reserved_cas == 0) return;
+  std::uint64_t known = reserved_cas_.load(std::memory_order_relaxed);
+  while (known < delta.reserved_cas &&
+         !reserved_cas_.compare_exchange_weak(known, delta.reserved_cas)) {
+  }
+}
+
+// ---- what goes ----------------------------------------------------------------------------------
+
+void PoolStore::flush_all(std::uint32_t at) {
+  const bool later = at > clock_->now();
+  change([&](Tx& tx) {
+    if (!later) tx.store(cache_->epoch, tx.load(cache_->epoch) + 1);
+    tx.store(cache_->flush_at, later ? at : 0);
+  });
+  flush_at_.store(later ? at : 0, std::memory_order_release);
+}
+
+void PoolStore::flush_if_due() {
+  const std::uint64_t at = flush_at_.load(std::memory_order_acquire);
+  if (at == 0 || at > clock_->now()) [[likely]]
+    return;
+  change([&](Tx& tx) {
+    if (tx.load(cache_->flush_at) != at) return;  // another thread was quicker
+    tx.store(cache_->epoch, tx.load(cache_->epoch) + 1);
+    tx.store(cache_->flush_at, 0);
+  });
+  std::uint64_t mine = at;
+  flush_at_.compare_exchange_strong(mine, 0);
+}
+
+bool PoolStore::make_room(std::uint64_t bytes) {
+  const std::uint64_t wanted = occupied_bytes(bytes);
+  const std::uint64_t limit = limit_.load(std::memory_order_relaxed);
+  if (wanted > limit) return false;
+  std::uint64_t now = bytes_.load(std::memory_order_relaxed);
+  if (now + wanted <= limit) [[likely]]
+    return true;
+  // Some more than is needed, so that not every store has to.
+  const std::uint64_t spare = std::min(8 * wanted, limit / 64);
+  constexpr std::uint64_t kBucketsToSearch = 1 << 16;  // for dead items, when no other may go
+  std::uint64_t searched = 0;
+  const std::uint64_t patience = 4 * buckets_.load(std::memory_order_relaxed) + 1024;
+  while ((now = bytes_.load(std::memory_order_relaxed)) + wanted > limit) {
+    constexpr std::uint64_t kAtATime = 512;
+    searched += kAtATime;
+    const std::uint64_t freed = sweep(now + wanted + spare - limit, evict_, kAtATime);
+    if (freed > 0) continue;
+    if (searched > (evict_ ? patience : kBucketsToSearch)) return false;
+  }
+  return true;
+}
+
+std::uint64_t PoolStore::sweep(std::uint64_t wanted, bool evict, std::uint64_t most_buckets) {
+  constexpr std::uint64_t kItemsAtATime = 64;  // looked at in one transaction
+  struct Swept {
+    Delta delta;
+    std::uint64_t freed = 0;
+    std::uint64_t evicted = 0;
+    std::uint64_t dead = 0;
+    std::uint64_t buckets = 0;
+  };
+  const std::uint64_t start = hand_.load(std::memory_order_relaxed);
+  const Swept swept = change([&](Tx& tx) {
+    Swept done;
+    ItemTable<Tx> table(tx, *cache_);
+    const std::uint64_t buckets = table.open_buckets();
+    const std::uint64_t epoch = tx.load(cache_->epoch);
+    std::uint64_t seen = 0;
+    std::uint64_t oldest_time = ~std::uint64_t{0};
+    std::uint64_t oldest_bucket = 0;
+    const Item* oldest = nullptr;
+    const auto remove = [&](link<Item>* slot, Item* item, const Item& found) {
+      const std::uint64_t bytes =
+          occupied_bytes(item_bytes(found.identity.key_bytes, found.value_bytes));
+      table.remove(slot, item, found.next);
+      done.freed += bytes;
+      done.delta.items -= 1;
+      done.delta.bytes -= static_cast<std::int64_t>(bytes);
+    };
+    for (; done.freed < wanted && seen < kItemsAtATime && done.buckets < most_buckets &&
+           done.buckets < buckets;
+         ++done.buckets) {
+      const std::uint64_t bucket = (start + done.buckets) % buckets;
+      table.for_each_in(bucket, [&](link<Item>* slot, Item* item, const Item& found) {
+        ++seen;
+        const bool alive = is_alive(found, epoch);
+        if (alive && (!evict || done.freed >= wanted)) return false;
+        const References::Known known = references_.of(found.identity.hash);
+        if (alive && known.used) {
+          references_.forget(found.identity.hash);
+          if (known.accessed < oldest_time) {
+            oldest_time = known.accessed;
+            oldest_bucket = bucket;
+            oldest = item;
+          }
+          return false;
+        }
+        ++(alive ? done.evicted : done.dead);
+        remove(slot, item, found);
+        return true;
+      });
+    }
+    // All are in use: then the one that was used the longest ago.
+    if (done.freed == 0 && oldest != nullptr) {
+      table.for_each_in(oldest_bucket, [&](link<Item>* slot, Item* item, const Item& found) {
+        if (item != oldest) return false;
+        ++done.evicted;
+        remove(slot, item, found);
+        return true;
+      });
+    }
+    count(tx, done.delta);
+    return done;
+  });
+  count(swept.delta);
+  hand_.fetch_add(swept.buckets, std::memory_order_relaxed);
+  evictions_.fetch_add(swept.evicted, std::memory_order_relaxed);
+  reclaimed_.fetch_add(swept.dead, std::memory_order_relaxed);
+  return swept.freed;
+}
+
+void PoolStore::tidy() {
+  flush_if_due();
+  constexpr std::uint64_t kBuckets = 4096;
+  const std::uint64_t buckets = std::min(kBuckets, buckets_.load(std::memory_order_relaxed));
+  const std::uint64_t start = hand_.load(std::memory_order_relaxed);
+  // The hand goes round as fast as there is nothing to do; a transaction of one sweep ends after some items.
+  while (hand_.load(std::memory_order_relaxed) - start < buckets) {
+    const std::uint64_t before = hand_.load(std::memory_order_relaxed);
+    sweep(~std::uint64_t{0}, false, buckets);
+    if (hand_.load(std::memory_order_relaxed) == before) break;
+  }
+}
+
+bool PoolStore::set_limit(std::uint64_t bytes) {
+  if (bytes < kLeastLimit) return false;
+  limit_.store(bytes, std::memory_order_relaxed);
+  return true;
+}
+
+StoreCounts PoolStore::counts() const {
+  return {items_.load(std::memory_order_relaxed),     bytes_.load(std::memory_order_relaxed),
+          evictions_.load(std::memory_order_relaxed), reclaimed_.load(std::memory_order_relaxed),
+          limit_.load(std::memory_order_relaxed),     buckets_.load(std::memory_order_relaxed)};
+}
+
+}  // namespace perdure::memcached
