@@ -6,17 +6,22 @@
 #include <atomic>
 #include <bit>
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
+#include <new>
 
 namespace perdure::memcached {
 
 class References {
  public:
-  /// For about `items` items.
+  /// For about `items` items. Memory is taken as it is used.
   explicit References(std::uint64_t items)
       : shift_(32 - static_cast<unsigned>(
                         std::bit_width(std::clamp<std::uint64_t>(items, kLeast, kMost) - 1))),
-        entries_(new std::atomic<std::uint64_t>[std::uint64_t{1} << (32 - shift_)]()) {}
+        entries_(static_cast<std::uint64_t*>(
+            std::calloc(std::uint64_t{1} << (32 - shift_), sizeof(std::uint64_t)))) {
+    if (entries_ == nullptr) throw std::bad_alloc();
+  }
 
   struct Known {
     std::uint32_t accessed = 0;  // 0: not known
@@ -35,7 +40,7 @@ class References {
   }
   /// From here on it counts as unused. The clock's hand.
   void forget(std::uint32_t hash) {
-    std::atomic<std::uint64_t>& entry = at(hash);
+    const std::atomic_ref<std::uint64_t> entry = at(hash);
     const std::uint64_t known = entry.load(std::memory_order_relaxed);
     if ((known & kTag) == tag(hash)) entry.store(known & ~kUsed, std::memory_order_relaxed);
   }
@@ -49,19 +54,22 @@ class References {
   static constexpr std::uint64_t kMost = 1 << 22;
 
   static std::uint64_t tag(std::uint32_t hash) { return std::uint64_t{hash} << 34; }
-  std::atomic<std::uint64_t>& at(std::uint32_t hash) const {
-    return entries_[(hash * 0x9e3779b1u) >> shift_];
+  std::atomic_ref<std::uint64_t> at(std::uint32_t hash) const {
+    return std::atomic_ref(entries_.get()[(hash * 0x9e3779b1u) >> shift_]);
   }
   void set(std::uint32_t hash, std::uint32_t now, std::uint64_t bits) {
-    std::atomic<std::uint64_t>& entry = at(hash);
+    const std::atomic_ref<std::uint64_t> entry = at(hash);
     const std::uint64_t fresh = tag(hash) | bits | now;
     // Most gets of a second find it as it is: a line that is only read is shared.
     if (entry.load(std::memory_order_relaxed) != fresh)
       entry.store(fresh, std::memory_order_relaxed);
   }
 
+  struct Free {
+    void operator()(std::uint64_t* entries) const { std::free(entries); }
+  };
   unsigned shift_;
-  std::unique_ptr<std::atomic<std::uint64_t>[]> entries_;
+  std::unique_ptr<std::uint64_t, Free> entries_;
 };
 
 }  // namespace perdure::memcached

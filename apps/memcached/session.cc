@@ -314,11 +314,12 @@ std::optional<std::size_t> Session::run(const Words& words, std::string_view dat
     out.append("\r\n");
   } else if (verb == "verbosity") {
     // There is nothing to be more or less talkative about.
-    say(out,
-        words.count < 2             ? "ERROR\r\n"
-        : !parse_unsigned(words[1]) ? kBadFormat
-                                    : std::string_view("OK\r\n"),
-        words.count > 2 && words[words.count - 1] == "noreply");
+    const bool quiet = words.count > 1 && words[words.count - 1] == "noreply";
+    if (words.count < 2 || words.count > 3) {
+      out.append("ERROR\r\n");
+    } else if (!quiet) {
+      out.append(parse_unsigned(words[1]) ? std::string_view("OK\r\n") : kBadFormat);
+    }
   } else if (verb == "cache_memlimit") {
     limit_memory(words, out);
   } else if (verb == "quit") {

@@ -77,8 +77,8 @@ void serve(const Options& options) {
     report["tcp"] = options.server.listen + ":" + std::to_string(server.port());
   report["threads"] = options.server.threads;
   report["items"] = store->counts().items;
-  report["item_bytes"] = store->counts().bytes;
-  report["memory_limit"] = options.store.limit_bytes;
+  report["occupied_bytes"] = store->counts().bytes;
+  report["memory_limit_bytes"] = options.store.limit_bytes;
   tools::print(report, options.json);
   std::fflush(stdout);
 
