@@ -46,6 +46,7 @@ class Buffer {
   void cut(std::size_t size) { size_ = size; }
   /// Gives up the first `count` bytes.
   void consume(std::size_t count) {
+    if (count == 0) return;
     size_ -= count;
     if (size_ > 0) std::memmove(bytes_.get(), bytes_.get() + count, size_);
   }
