@@ -62,6 +62,7 @@ PoolStore::PoolStore(Pool& pool, Syncer& syncer, const Clock& clock, const Store
     throw Exception(Code::kCorrupt, wrong);
   seed_ = now.seed;
   buckets_ = now.buckets;
+  references_.expect(2 * now.buckets);
   next_cas_ = reserved_cas_ = now.cas_reserved;
   flush_at_ = now.flush_at;
   for (const Tally& tally : now.tallies) {
@@ -242,6 +243,7 @@ void PoolStore::store_item(Tx& tx, ItemTable<Tx>& table, ItemTable<Tx>::Place& p
       items_.load(std::memory_order_relaxed) > buckets_.load(std::memory_order_relaxed)) {
     if (items_.load(std::memory_order_relaxed) > table.open_buckets()) table.open_group();
     buckets_.store(table.open_buckets(), std::memory_order_relaxed);
+    references_.expect(2 * buckets_.load(std::memory_order_relaxed));
   }
 }
 

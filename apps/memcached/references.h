@@ -14,13 +14,18 @@ namespace perdure::memcached {
 
 class References {
  public:
-  /// For about `items` items. Memory is taken as it is used.
+  /// For at most about `items` items.
   explicit References(std::uint64_t items)
-      : shift_(32 - static_cast<unsigned>(
-                        std::bit_width(std::clamp<std::uint64_t>(items, kLeast, kMost) - 1))),
-        entries_(static_cast<std::uint64_t*>(
-            std::calloc(std::uint64_t{1} << (32 - shift_), sizeof(std::uint64_t)))) {
+      : most_(std::bit_ceil(std::clamp<std::uint64_t>(items, kLeast, kMost))),
+        entries_(static_cast<std::uint64_t*>(std::calloc(most_, sizeof(std::uint64_t)))) {
     if (entries_ == nullptr) throw std::bad_alloc();
+  }
+
+  /// There are about `items` now. Only so much of the table is used, and thus memory taken; where it doubles, half of what
+  /// was known is forgotten.
+  void expect(std::uint64_t items) {
+    const std::uint64_t entries = std::min(most_, std::bit_ceil(std::max(items, kLeast)));
+    mask_.store(static_cast<std::uint32_t>(entries - 1), std::memory_order_relaxed);
   }
 
   struct Known {
@@ -53,9 +58,9 @@ class References {
   static constexpr std::uint64_t kLeast = 1 << 10;
   static constexpr std::uint64_t kMost = 1 << 22;
 
-  static std::uint64_t tag(std::uint32_t hash) { return std::uint64_t{hash} << 34; }
+  static std::uint64_t tag(std::uint32_t hash) { return std::uint64_t{hash} >> 2 << 34; }
   std::atomic_ref<std::uint64_t> at(std::uint32_t hash) const {
-    return std::atomic_ref(entries_.get()[(hash * 0x9e3779b1u) >> shift_]);
+    return std::atomic_ref(entries_.get()[hash & mask_.load(std::memory_order_relaxed)]);
   }
   void set(std::uint32_t hash, std::uint32_t now, std::uint64_t bits) {
     const std::atomic_ref<std::uint64_t> entry = at(hash);
@@ -68,7 +73,8 @@ class References {
   struct Free {
     void operator()(std::uint64_t* entries) const { std::free(entries); }
   };
-  unsigned shift_;
+  std::uint64_t most_;
+  std::atomic<std::uint32_t> mask_{kLeast - 1};
   std::unique_ptr<std::uint64_t, Free> entries_;
 };
 

@@ -89,6 +89,13 @@ struct Measured {
   Spread rate;
   double median_us = 0;
   double p99_us = 0;
+  Spread cpu_us;  // of the server, for each operation
+};
+
+/// One run.
+struct Turn {
+  Loaded loaded;
+  double server_cpu_seconds = 0;
 };
 
 struct Row {
@@ -140,13 +147,15 @@ class Bench {
         servers.push_back(start(kind, options_, connections, port++));
       note_memory(servers);
       for (const Mix mix : mixes) {
-        std::vector<std::vector<Loaded>> runs(servers.size());
+        std::vector<std::vector<Turn>> runs(servers.size());
         for (unsigned turn = 0; turn <= options_.repetitions; ++turn) {
           for (std::size_t i = 0; i < servers.size(); ++i) {
             servers[i].load.seed = options_.seed + turn;
+            const double cpu = cpu_seconds(servers[i].process->id());
             const Loaded loaded =
                 run_load(servers[i].load, mix, turn == 0 ? options_.seconds / 4 : options_.seconds);
-            if (turn > 0) runs[i].push_back(loaded);  // the first warms up
+            if (turn > 0)  // the first warms up
+              runs[i].push_back({loaded, cpu_seconds(servers[i].process->id()) - cpu});
             progress.show(++done);
           }
         }
@@ -160,13 +169,10 @@ class Bench {
     std::vector<std::string> head{"operations/s, median"};
     for (const ServerKind& kind : kinds_) head.push_back(kind.name);
     Table rates(head);
-    Table waits([&] {
-      head[0] = "microseconds, median / 99 %";
-      return head;
-    }());
+    head[0] = "microseconds, median / 99 %";
+    Table waits(head);
     for (const Row& row : rows_) {
-      const std::string name = fmt::format("{}, {} connection{}", mix_name(row.mix),
-                                           row.connections, row.connections == 1 ? "" : "s");
+      const std::string name = name_of(row);
       std::vector<std::string> rate{name};
       std::vector<std::string> wait{name};
       for (const Measured& measured : row.systems) {
@@ -176,13 +182,21 @@ class Bench {
       rates.add(rate);
       waits.add(wait);
     }
+    head[0] = "server's CPU, microseconds per operation";
+    Table cpu(head);
+    for (const Row& row : rows_) {
+      std::vector<std::string> line{name_of(row)};
+      for (const Measured& measured : row.systems)
+        line.push_back(fmt::format("{:.2f}", measured.cpu_us.median));
+      cpu.add(line);
+    }
     Table memory({"", "survives", "resident, empty", "resident, filled", "bytes per item"});
     for (const ServerKind& kind : kinds_) {
       const auto [empty, filled] = memory_.at(kind.name);
       memory.add({kind.name, kind.survives, tools::human_bytes(empty), tools::human_bytes(filled),
                   fmt::format("{:.0f}", per_item(empty, filled))});
     }
-    return rates.text() + "\n" + waits.text() + "\n" + memory.text() +
+    return rates.text() + "\n" + cpu.text() + "\n" + waits.text() + "\n" + memory.text() +
            fmt::format(
                "\n{}-byte keys, {}-byte values, {} keys; {} server threads; {}; by turns, medians "
                "of {} runs of {} s\n",
@@ -222,7 +236,8 @@ class Bench {
                            {"per_second_min", measured.rate.min},
                            {"per_second_max", measured.rate.max},
                            {"median_us", measured.median_us},
-                           {"p99_us", measured.p99_us}});
+                           {"p99_us", measured.p99_us},
+                           {"server_cpu_us", measured.cpu_us.median}});
       }
       report["rows"].push_back(
           {{"mix", mix_name(row.mix)}, {"connections", row.connections}, {"systems", systems}});
@@ -231,6 +246,10 @@ class Bench {
   }
 
  private:
+  static std::string name_of(const Row& row) {
+    return fmt::format("{}, {} connection{}", mix_name(row.mix), row.connections,
+                       row.connections == 1 ? "" : "s");
+  }
   void note_memory(const std::vector<Running>& servers) {
     for (const Running& server : servers)
       memory_.try_emplace(server.kind.name, server.empty_bytes, server.filled_bytes);
@@ -240,18 +259,21 @@ class Bench {
                ? 0
                : static_cast<double>(filled - empty) / static_cast<double>(options_.keys);
   }
-  void add_row(Mix mix, unsigned connections, const std::vector<std::vector<Loaded>>& runs) {
+  void add_row(Mix mix, unsigned connections, const std::vector<std::vector<Turn>>& runs) {
     Row row{mix, connections, {}};
-    for (const std::vector<Loaded>& of_one : runs) {
+    for (const std::vector<Turn>& of_one : runs) {
       std::vector<double> rates;
       std::vector<double> medians;
       std::vector<double> ends;
-      for (const Loaded& loaded : of_one) {
+      std::vector<double> cpu;
+      for (const auto& [loaded, seconds] : of_one) {
+        cpu.push_back(1e6 * seconds / static_cast<double>(loaded.operations));
         rates.push_back(loaded.per_second);
         medians.push_back(loaded.median_us);
         ends.push_back(loaded.p99_us);
       }
-      row.systems.push_back({spread_of(rates), spread_of(medians).median, spread_of(ends).median});
+      row.systems.push_back(
+          {spread_of(rates), spread_of(medians).median, spread_of(ends).median, spread_of(cpu)});
     }
     rows_.push_back(std::move(row));
   }

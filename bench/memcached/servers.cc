@@ -1,6 +1,7 @@
 #include "bench/memcached/servers.h"
 
 #include <signal.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -149,6 +150,14 @@ std::vector<ServerKind> server_kinds(const std::string& memcached_tree, bool off
        }});
 #endif
   return kinds;
+}
+
+double cpu_seconds(pid_t process) {
+  clockid_t clock{};
+  timespec spent{};
+  if (::clock_getcpuclockid(process, &clock) != 0 || ::clock_gettime(clock, &spent) != 0)
+    throw Exception(Code::kIo, "process " + std::to_string(process) + ": is gone");
+  return static_cast<double>(spent.tv_sec) + static_cast<double>(spent.tv_nsec) / 1e9;
 }
 
 std::optional<std::uint64_t> resident_bytes(pid_t process) {

@@ -25,6 +25,9 @@ struct ServerKind {
 /// it was built in.
 std::vector<ServerKind> server_kinds(const std::string& memcached_tree, bool offline);
 
+/// CPU time that a process has used, of all its threads. Errors: throws Exception kIo.
+double cpu_seconds(pid_t process);
+
 /// What a process keeps in memory. Nothing when it cannot be told.
 std::optional<std::uint64_t> resident_bytes(pid_t process);
 
