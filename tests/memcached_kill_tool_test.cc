@@ -138,5 +138,31 @@ TEST_F(MemcachedKillToolTest, AFullCacheIsWholeAfterKills) {
   }
 }
 
+TEST_F(MemcachedKillToolTest, OfALargeValueOnAFileAllIsThereOrNothing) {
+  const std::vector<std::string> options{"--domain", "sync", "--item-size-max", "32M"};
+  std::string held = "END\r\n";
+  for (int round = 0; round < 12; ++round) {
+    start(options);
+    const std::string text(8 << 20, static_cast<char>('a' + round));
+    std::string reply;
+    std::thread client([&] {
+      reply = talk().ask("set big 0 0 " + std::to_string(text.size()) + "\r\n" + text + "\r\n");
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(15 * round));
+    kill();
+    client.join();
+    start(options);
+    const std::string got = talk().ask("get big\r\n", "END\r\n");
+    const bool fresh = got.find(text) != got.npos;
+    EXPECT_TRUE(fresh || reply != "STORED\r\n") << round;
+    EXPECT_TRUE(fresh || got == held) << round;
+    held = got;
+    EXPECT_EQ(stop(), 0);
+    const ToolRun checked = run({"check", pool()});
+    ASSERT_EQ(checked.code, 0) << round << checked.out;
+    ASSERT_NE(checked.out.find("leaked objects      0"), std::string::npos) << checked.out;
+  }
+}
+
 }  // namespace
 }  // namespace perdure

@@ -2,6 +2,7 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 
+#include <optional>
 #include <set>
 
 #include <gmock/gmock.h>
@@ -166,20 +167,39 @@ TEST_F(MemcachedToolTest, ManyRequestsAtOnceAreAnsweredInOrder) {
 }
 
 TEST_F(MemcachedToolTest, LargeValuesGoInAndOut) {
-  start({"--item-size-max", "128M", "--memory-limit", "1G"});
-  Talk client = talk();
-  for (const std::size_t bytes : {std::size_t{3} << 20, std::size_t{128} << 20}) {
-    std::string value(bytes, '\0');
-    for (std::size_t i = 0; i < bytes; ++i) value[i] = static_cast<char>(i * 31 >> 7);
-    ASSERT_EQ(client.ask(block("big", value)), "STORED\r\n");
-    const std::string got = client.ask("get big\r\n", "\r\nEND\r\n");
-    ASSERT_EQ(got == "VALUE big 0 " + std::to_string(bytes) + "\r\n" + value + "\r\nEND\r\n", true)
-        << got.size();
+  for (const std::string domain : {"sync", "dram"}) {
+    pool_ = path(domain + ".pool");
+    const std::vector<std::string> options{"--domain", domain,           "--item-size-max",
+                                           "128M",     "--memory-limit", "1G"};
+    start(options);
+    std::optional<Talk> client(talk());
+    const auto stored = [&](const std::string& value) {
+      return "VALUE big 0 " + std::to_string(value.size()) + "\r\n" + value + "\r\nEND\r\n";
+    };
+    std::string value;
+    for (const std::size_t bytes : {std::size_t{600} << 10, std::size_t{20} << 20}) {
+      value.resize(bytes);
+      for (std::size_t i = 0; i < bytes; ++i) value[i] = static_cast<char>(i * 31 >> 7);
+      ASSERT_EQ(client->ask(block("big", value)), "STORED\r\n");
+      ASSERT_EQ(client->ask("get big\r\n", "\r\nEND\r\n") == stored(value), true);
+    }
+    ASSERT_EQ(client->ask("append big 0 0 3\r\n+++\r\nprepend big 0 0 2\r\n--\r\n",
+                          "STORED\r\nSTORED\r\n"),
+              "STORED\r\nSTORED\r\n");
+    value = "--" + value + "+++";
+    ASSERT_EQ(client->ask("add big 0 0 2000000\r\n" + std::string(2'000'000, 'x') + "\r\n"),
+              "NOT_STORED\r\n");
+    kill();
+    start(options);
+    client.emplace(talk());
+    ASSERT_EQ(client->ask("get big\r\n", "\r\nEND\r\n") == stored(value), true);
+    ASSERT_EQ(client->ask(block("most", std::string(std::size_t{128} << 20, 'm'))), "STORED\r\n");
+    EXPECT_EQ(client->ask("mg most s\r\n"), "HD s134217728\r\n");
+    EXPECT_EQ(client->ask("set more 0 0 134217729\r\n"),
+              "SERVER_ERROR object too large for cache\r\n");
+    EXPECT_EQ(stop(), 0);
+    EXPECT_EQ(run({"check", pool()}).code, 0) << read(path(".out"));
   }
-  EXPECT_EQ(stop(), 0);
-  start({"--item-size-max", "128M", "--memory-limit", "1G"});
-  EXPECT_EQ(talk().ask("get big\r\n", "\r\nEND\r\n").size(),
-            std::string("VALUE big 0 134217728\r\n\r\nEND\r\n").size() + (std::size_t{128} << 20));
 }
 
 TEST_F(MemcachedToolTest, TheMemoryLimitHolds) {

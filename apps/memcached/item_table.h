@@ -163,6 +163,9 @@ class ItemTable {
       items += tx_->load(tally.items);
       bytes += tx_->load(tally.bytes);
     }
+    for (const link<Item>& staged : cache_->staged) {
+      if (const link<Item> at = tx_->load(staged)) detail::room_at(visit, at);
+    }
     const std::uint64_t seed = tx_->load(cache_->seed);
     std::uint64_t seen = 0;
     std::uint64_t occupied = 0;

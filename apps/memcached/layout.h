@@ -4,6 +4,7 @@
 //   Cache      magic and version; the flush epoch; cas uniques handed out; the table; the tallies
 //   segment    links to the first items of buckets: [0, 16) in segment 0, [16 << i, 32 << i) in segment 1 + i
 //   Item       48 bytes, the key, padding to a word, the value
+//   staged     items that are being written
 //
 // Invariants, between transactions: every item stands in the chain of its bucket, or of the bucket's nearest opened
 // ancestor while its own is unsplit (see item_table.h); a key stands in the table once; the tallies' sums are what is there.
@@ -73,6 +74,9 @@ struct Tally {
 };
 inline constexpr std::size_t kTallies = 16;
 
+/// Large items that may be written at the same time.
+inline constexpr std::size_t kStaged = 8;
+
 struct Cache {
   std::uint64_t magic;
   std::uint64_t version;
@@ -85,13 +89,16 @@ struct Cache {
   std::array<link<link<Item>>, kSegments> segments;
   std::array<std::uint64_t, 4> zeros;
   std::array<Tally, kTallies> tallies;
+  /// Items that are being written, in several transactions, and are not in the table yet. Whoever opens the cache frees them.
+  std::array<link<Item>, kStaged> staged;
 
   /// As the containers' audit(). Defined in item_table.h.
   template <class Tx, class Visit>
   auto audit(Tx& tx, Visit&& visit) const;
 };
 static_assert(sizeof(Tally) == kLineBytes && offsetof(Cache, segments) == 64 &&
-              offsetof(Cache, tallies) == 320 && sizeof(Cache) == 320 + 16 * 64 &&
+              offsetof(Cache, tallies) == 320 && offsetof(Cache, staged) == 1344 &&
+              sizeof(Cache) == 1344 + 8 * kStaged &&
               std::has_unique_object_representations_v<Cache>);
 
 /// Where a key and a value stand in an item's object.

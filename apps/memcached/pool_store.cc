@@ -8,10 +8,13 @@ namespace {
 
 constexpr std::uint64_t kCasRange = 1 << 20;  // uniques reserved by one store
 constexpr std::uint64_t kLeastLimit = 1 << 20;
-/// Items below it are overwritten where they are, if they take as much as before; larger ones, on memory, are made anew, in
-/// place and past the log.
+/// On memory values below it are overwritten where they are, if the item takes as much as before; larger ones are made anew,
+/// in place and past the log. On files all are overwritten, up to the size where they are staged.
 constexpr std::uint64_t kRewriteBytes = kInPlaceBytes;
 constexpr std::uint64_t kItemGuessBytes = 256;
+/// On files a transaction's words go through the log, which is no place for a value of many megabytes.
+constexpr std::uint64_t kStageBytes = 512 << 10;
+constexpr std::uint64_t kPieceBytes = 256 << 10;
 constexpr unsigned kLookEvery = 16;
 
 std::size_t my_tally() {
@@ -39,7 +42,7 @@ PoolStore::PoolStore(Pool& pool, Syncer& syncer, const Clock& clock, const Store
       cache_(pool.root<Cache>(kRoot)),
       durability_(syncer.relaxed() ? Durability::kRelaxed : Durability::kStrict),
       evict_(options.evict),
-      rewrite_(pool.domain() == DomainKind::kSync),
+      stages_(pool.domain() == DomainKind::kSync),
       references_(options.limit_bytes / kItemGuessBytes),
       limit_(options.limit_bytes) {
   std::random_device random;
@@ -60,6 +63,14 @@ PoolStore::PoolStore(Pool& pool, Syncer& syncer, const Clock& clock, const Store
                                         "; serve it with the release that made it");
   if (const std::string wrong = what_is_wrong(now); !wrong.empty())
     throw Exception(Code::kCorrupt, wrong);
+  for (link<Item>& staged : cache_->staged) {
+    pool_->atomically([&](Tx& tx) {
+      const link<Item> left = tx.load(staged);
+      if (!left) return;
+      tx.free(tx.at(left));  // its server ended before it was in the table
+      tx.store(staged, {});
+    });
+  }
   seed_ = now.seed;
   buckets_ = now.buckets;
   references_.expect(2 * now.buckets);
@@ -76,6 +87,113 @@ auto PoolStore::change(Body&& body) {
   const Syncer::Writing writing(*syncer_);
   return pool_->atomically(durability_, std::forward<Body>(body));
 }
+
+// ---- large values on files ----------------------------------------------------------------------
+//
+//   1. an object, held by a link of Cache::staged         cut here ⇒ it is freed at the next open
+//   2. the value, written there piece by piece            the same
+//   3. the object into the table, out of the link         in the transaction that stores the item
+//
+// What the item was before is not held meanwhile: a value that is made of the old one is stored only if that still has the
+// cas that it had when it was read.
+class PoolStore::Staged {
+ public:
+  explicit Staged(PoolStore& store) : store_(&store) {}
+  /// Gives up what was not stored.
+  ~Staged() { give_up(); }
+  Staged(const Staged&) = delete;
+  Staged& operator=(const Staged&) = delete;
+
+  /// In the transaction: notes what is to be staged, for write().
+  void want(Tx& tx, std::size_t key_bytes, const Plan& plan, const char* old, const Item& found,
+            std::uint64_t kept) {
+    value_ = plan.value;
+    key_bytes_ = key_bytes;
+    made_of_ = 0;
+    if (kept == 0) return;
+    made_of_ = found.cas;
+    const bool behind = plan.old == Plan::Old::kBehind;
+    whole_.resize(kept + plan.value.size());
+    std::memcpy(whole_.data() + (behind ? 0 : kept), plan.value.data(), plan.value.size());
+    tx.read(whole_.data() + (behind ? plan.value.size() : 0), old, kept);
+  }
+  /// 1 and 2.
+  void write() {
+    give_up();
+    const std::string_view value = made_of_ != 0 ? std::string_view(whole_) : value_;
+    bytes_ = value.size();
+    take_slot();
+    link<Item>& held = store_->cache_->staged[slot_];
+    object_ = store_->change([&](Tx& tx) {
+      auto* const object = static_cast<Item*>(tx.allocate(value_offset(key_bytes_) + bytes_));
+      tx.store(held, tx.link_to(object));
+      return object;
+    });
+    char* const to = ItemTable<Tx>::bytes_of(object_) + value_offset(key_bytes_);
+    for (std::size_t done = 0; done < bytes_; done += kPieceBytes) {
+      const std::size_t here = std::min<std::size_t>(kPieceBytes, bytes_ - done);
+      store_->change([&](Tx& tx) { tx.write(to + done, value.data() + done, here); });
+    }
+  }
+  /// Whether it is what this plan wants, too.
+  bool fits(const Plan& plan, const Item& found, std::uint64_t kept) const {
+    return object_ != nullptr && plan.value.data() == value_.data() &&
+           plan.value.size() == value_.size() &&
+           (kept == 0 ? made_of_ == 0 : made_of_ == found.cas && bytes_ == kept + value_.size());
+  }
+  /// 3, in the transaction.
+  Item* take(Tx& tx) {
+    tx.store(store_->cache_->staged[slot_], {});
+    return object_;
+  }
+  /// After it.
+  void stored() {
+    object_ = nullptr;
+    give_up();
+  }
+
+ private:
+  void take_slot() {
+    for (;;) {
+      std::uint32_t taken = store_->stages_taken_.load();
+      const auto free = static_cast<unsigned>(std::countr_one(taken));
+      if (free >= kStaged) {  // as many others write large values; they end
+        std::this_thread::yield();
+      } else if (store_->stages_taken_.compare_exchange_weak(taken, taken | 1u << free)) {
+        slot_ = free;
+        has_slot_ = true;
+        return;
+      }
+    }
+  }
+  void give_up() {
+    if (object_ != nullptr) {
+      try {
+        store_->change([&](Tx& tx) {
+          tx.store(store_->cache_->staged[slot_], {});
+          tx.free(object_);
+        });
+      } catch (const Exception&) {
+        return;  // a pool that failed: the next open does it, and the slot stays taken
+      }
+      object_ = nullptr;
+    }
+    if (has_slot_) store_->stages_taken_.fetch_and(~(1u << slot_));
+    has_slot_ = false;
+  }
+
+  PoolStore* store_;
+  std::string_view value_;  // as the plan has it
+  std::string whole_;       // with what was there before
+  std::uint64_t made_of_ = 0;
+  std::size_t key_bytes_ = 0;
+  std::size_t bytes_ = 0;
+  unsigned slot_ = 0;
+  bool has_slot_ = false;
+  Item* object_ = nullptr;
+};
+
+// ---- items --------------------------------------------------------------------------------------
 
 void PoolStore::look(std::span<const std::string_view> keys, Use use, See see) {
   flush_if_due();
@@ -112,11 +230,18 @@ std::uint64_t PoolStore::alter(std::string_view name, std::uint64_t room, Use us
   if (room > 0 && !make_room(item_bytes(name.size(), room)))
     throw Exception(Code::kNoSpace, "the cache is full, and none of it may go");
   const HashedKey key = hashed(name);
+  Staged staged(*this);
   for (int attempt = 0;; ++attempt) {
     try {
-      const Outcome outcome = change([&](Tx& tx) { return alter_in(tx, key, use, decide); });
+      Outcome outcome;
+      for (;;) {
+        outcome = change([&](Tx& tx) { return alter_in(tx, key, decide, staged); });
+        if (!outcome.stage) break;
+        staged.write();
+      }
       count(outcome.delta);
       if (outcome.kind == Plan::Kind::kStore) {
+        if (outcome.staged) staged.stored();
         references_.stored(key.hash, clock_->now());
       } else if (outcome.kind == Plan::Kind::kHead && use == Use::kUse) {
         references_.touched(key.hash, clock_->now());
@@ -131,7 +256,8 @@ std::uint64_t PoolStore::alter(std::string_view name, std::uint64_t room, Use us
   }
 }
 
-PoolStore::Outcome PoolStore::alter_in(Tx& tx, const HashedKey& key, Use, Decide decide) {
+PoolStore::Outcome PoolStore::alter_in(Tx& tx, const HashedKey& key, Decide decide,
+                                       Staged& staged) {
   Outcome outcome;
   ItemTable<Tx> table(tx, *cache_);
   const std::uint64_t epoch = tx.load(cache_->epoch);
@@ -179,72 +305,92 @@ PoolStore::Outcome PoolStore::alter_in(Tx& tx, const HashedKey& key, Use, Decide
   head.epoch = static_cast<std::uint32_t>(epoch);
   head.stored = clock_->now();
   head.zero = 0;
-  store_item(tx, table, place, alive, key, plan, head, outcome.delta);
+  NewItem made = new_item(place, alive, key.text, plan, head);
+  if (stages_ && !made.in_place && made.kept + made.value.size() > kStageBytes) {
+    if (!staged.fits(plan, found, made.kept)) {
+      staged.want(tx, key.text.size(), plan, value, found, made.kept);
+      outcome.stage = true;
+      return outcome;
+    }
+    made.object = staged.take(tx);
+    outcome.staged = true;
+  }
+  store_item(tx, table, place, made, outcome.delta);
   count(tx, outcome.delta);
   return outcome;
 }
 
-void PoolStore::store_item(Tx& tx, ItemTable<Tx>& table, ItemTable<Tx>::Place& place, bool alive,
-                           const HashedKey& key, const Plan& plan, Item head, Delta& delta) {
-  const std::size_t at = value_offset(key.text.size());
-  const std::uint64_t kept = alive && plan.old != Plan::Old::kDropped ? place.found.value_bytes : 0;
-  const std::uint64_t bytes = at + kept + plan.value.size();
-  const std::uint64_t before =
-      place ? occupied_bytes(item_bytes(key.text.size(), place.found.value_bytes)) : 0;
-  head.value_bytes = static_cast<std::uint32_t>(kept + plan.value.size());
-  const bool moves_old = kept > 0 && plan.old == Plan::Old::kBehind;
-  // What is written of the value: all of it, or what comes behind the old one.
-  const std::uint64_t written = plan.value.size();
-  if (place && occupied_bytes(bytes) == before && !moves_old &&
-      (rewrite_ || written < kRewriteBytes)) {
-    tx.write(&place.item->identity, &head.identity, sizeof(Item) - sizeof(head.next));
-    tx.write(ItemTable<Tx>::bytes_of(place.item) + at + kept, plan.value.data(), written);
+PoolStore::NewItem PoolStore::new_item(const ItemTable<Tx>::Place& place, bool alive,
+                                       std::string_view key, const Plan& plan,
+                                       const Item& head) const {
+  NewItem made{key, plan.value, head, value_offset(key.size())};
+  if (alive && plan.old != Plan::Old::kDropped) made.kept = place.found.value_bytes;
+  made.moves_old = made.kept > 0 && plan.old == Plan::Old::kBehind;
+  made.head.value_bytes = static_cast<std::uint32_t>(made.kept + made.value.size());
+  made.head.next = place ? place.found.next : link<Item>{};
+  const std::uint64_t most = stages_ ? kStageBytes : kRewriteBytes - 1;
+  made.in_place = place && occupied_bytes(made.bytes()) == made.occupied_before(place) &&
+                  !made.moves_old && made.value.size() <= most;
+  return made;
+}
+
+void PoolStore::store_item(Tx& tx, ItemTable<Tx>& table, ItemTable<Tx>::Place& place,
+                           const NewItem& made, Delta& delta) {
+  const std::uint64_t before = made.occupied_before(place);
+  if (made.in_place) {
+    tx.write(&place.item->identity, &made.head.identity, sizeof(Item) - sizeof(made.head.next));
+    tx.write(ItemTable<Tx>::bytes_of(place.item) + made.at + made.kept, made.value.data(),
+             made.value.size());
     return;
   }
-
-  auto* const item = static_cast<Item*>(tx.allocate(bytes));
-  char* const to = ItemTable<Tx>::bytes_of(item);
-  // The head and the key, as one run of words, with as much of the value as fills a line.
-  std::array<char, kKeyOffset + kMaxKeyBytes + 6 + kLineBytes> begin;
-  std::memcpy(begin.data() + kKeyOffset, key.text.data(), key.text.size());
-  std::memset(begin.data() + kKeyOffset + key.text.size(), 0, at - kKeyOffset - key.text.size());
-  head.next = place ? place.found.next : link<Item>{};
-  std::memcpy(begin.data(), &head, sizeof(head));
-  std::size_t began = at;
-  std::size_t taken = 0;
-  if (kept == 0) {
-    taken = std::min<std::size_t>(round_up(at, kLineBytes) - at, written);
-    std::memcpy(begin.data() + at, plan.value.data(), taken);
-    began += taken;
-  }
-  tx.write(to, begin.data(), began);
-  if (kept > 0) {
-    const char* const old = ItemTable<Tx>::bytes_of(place.item) + at;
-    char* const its = to + at + (moves_old ? written : 0);
-    std::array<char, 4096> piece;
-    for (std::uint64_t done = 0; done < kept;) {
-      const std::size_t here = std::min<std::uint64_t>(piece.size(), kept - done);
-      tx.read(piece.data(), old + done, here);
-      tx.write(its + done, piece.data(), here);
-      done += here;
-    }
-  }
-  tx.write(to + at + (moves_old ? 0 : kept) + taken, plan.value.data() + taken, written - taken);
-
+  Item* const item =
+      made.object != nullptr ? made.object : static_cast<Item*>(tx.allocate(made.bytes()));
+  write_item(tx, item, place, made);
   delta.bytes +=
-      static_cast<std::int64_t>(occupied_bytes(bytes)) - static_cast<std::int64_t>(before);
+      static_cast<std::int64_t>(occupied_bytes(made.bytes())) - static_cast<std::int64_t>(before);
   if (place) {
     table.replace(place, item);
     return;
   }
   delta.items += 1;
   table.insert(place, item);
-  if (head.cas % kLookEvery == 0 &&
-      items_.load(std::memory_order_relaxed) > buckets_.load(std::memory_order_relaxed)) {
-    if (items_.load(std::memory_order_relaxed) > table.open_buckets()) table.open_group();
-    buckets_.store(table.open_buckets(), std::memory_order_relaxed);
-    references_.expect(2 * buckets_.load(std::memory_order_relaxed));
+  const std::uint64_t items = items_.load(std::memory_order_relaxed);
+  if (made.head.cas % kLookEvery != 0 || items <= buckets_.load(std::memory_order_relaxed)) return;
+  if (items > table.open_buckets()) table.open_group();
+  const std::uint64_t buckets = table.open_buckets();
+  buckets_.store(buckets, std::memory_order_relaxed);
+  references_.expect(2 * buckets);
+}
+
+void PoolStore::write_item(Tx& tx, Item* item, const ItemTable<Tx>::Place& place,
+                           const NewItem& made) {
+  char* const to = ItemTable<Tx>::bytes_of(item);
+  const std::string_view key = made.key;
+  // The head and the key, as one run of words, with as much of the value as fills a line.
+  std::array<char, kKeyOffset + kMaxKeyBytes + 6 + kLineBytes> begin;
+  std::memcpy(begin.data() + kKeyOffset, key.data(), key.size());
+  std::memset(begin.data() + kKeyOffset + key.size(), 0, made.at - kKeyOffset - key.size());
+  std::memcpy(begin.data(), &made.head, sizeof(made.head));
+  std::size_t taken = 0;
+  if (made.kept == 0 && made.object == nullptr) {
+    taken = std::min<std::size_t>(round_up(made.at, kLineBytes) - made.at, made.value.size());
+    std::memcpy(begin.data() + made.at, made.value.data(), taken);
   }
+  tx.write(to, begin.data(), made.at + taken);
+  if (made.object != nullptr) return;  // its value stands there
+  if (made.kept > 0) {
+    const char* const old = ItemTable<Tx>::bytes_of(place.item) + made.at;
+    char* const its = to + made.at + (made.moves_old ? made.value.size() : 0);
+    std::array<char, 4096> piece;
+    for (std::uint64_t done = 0; done < made.kept;) {
+      const std::size_t here = std::min<std::uint64_t>(piece.size(), made.kept - done);
+      tx.read(piece.data(), old + done, here);
+      tx.write(its + done, piece.data(), here);
+      done += here;
+    }
+  }
+  tx.write(to + made.at + (made.moves_old ? 0 : made.kept) + taken, made.value.data() + taken,
+           made.value.size() - taken);
 }
 
 std::uint64_t PoolStore::draw_cas(Tx& tx, Delta& delta) {

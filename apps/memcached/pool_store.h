@@ -44,6 +44,8 @@ class PoolStore final : public ItemStore {
     Delta delta;
     std::uint64_t cas = 0;
     Plan::Kind kind = Plan::Kind::kNothing;
+    bool staged = false;  // the value was
+    bool stage = false;   // nothing was done: the value has to be staged first
   };
 
   HashedKey hashed(std::string_view key) const {
@@ -56,9 +58,28 @@ class PoolStore final : public ItemStore {
   }
   template <class Body>
   auto change(Body&& body);
-  Outcome alter_in(Tx& tx, const HashedKey& key, Use use, Decide decide);
-  void store_item(Tx& tx, ItemTable<Tx>& table, ItemTable<Tx>::Place& place, bool alive,
-                  const HashedKey& key, const Plan& plan, Item head, Delta& delta);
+  /// An item as it is to be stored.
+  struct NewItem {
+    std::string_view key;
+    std::string_view value;
+    Item head;
+    std::size_t at;          // where the value begins
+    std::uint64_t kept = 0;  // bytes of the old value that stay,
+    bool moves_old = false;  // behind the new ones
+    bool in_place = false;   // the object stays
+    Item* object = nullptr;  // if its value stands there already
+    std::uint64_t bytes() const { return at + kept + value.size(); }
+    std::uint64_t occupied_before(const ItemTable<Tx>::Place& place) const {
+      return place ? occupied_bytes(at + place.found.value_bytes) : 0;
+    }
+  };
+  class Staged;
+  Outcome alter_in(Tx& tx, const HashedKey& key, Decide decide, Staged& staged);
+  NewItem new_item(const ItemTable<Tx>::Place& place, bool alive, std::string_view key,
+                   const Plan& plan, const Item& head) const;
+  void store_item(Tx& tx, ItemTable<Tx>& table, ItemTable<Tx>::Place& place, const NewItem& made,
+                  Delta& delta);
+  void write_item(Tx& tx, Item* item, const ItemTable<Tx>::Place& place, const NewItem& made);
   std::uint64_t draw_cas(Tx& tx, Delta& delta);
   void count(Tx& tx, const Delta& delta);
   void count(const Delta& delta);
@@ -75,7 +96,8 @@ class PoolStore final : public ItemStore {
   std::uint64_t seed_ = 0;
   Durability durability_;
   bool evict_;
-  bool rewrite_;  // whether an item of any size is overwritten where it is
+  bool stages_;  // whether large values are written by several transactions
+  std::atomic<std::uint32_t> stages_taken_{0};  // a bit for each of Cache::staged
   References references_;
   std::atomic<std::uint64_t> limit_;
   std::atomic<std::uint64_t> items_{0};

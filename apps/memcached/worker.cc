@@ -93,8 +93,10 @@ void Worker::stop() {
 }
 
 void Worker::run() {
+  // Where no reply ever waits, a round has nothing to end.
+  const int flags = syncer_->delays() ? EVLOOP_ONCE : 0;
   while (!stopping_.load(std::memory_order_relaxed)) {
-    ::event_base_loop(base_.get(), EVLOOP_ONCE);
+    ::event_base_loop(base_.get(), flags);
     end_round();
   }
   // What was read has been answered; what clients were not told yet they are told now.
@@ -124,6 +126,7 @@ void Worker::woken() {
   }
   for (const int descriptor : adopted) take_over(descriptor);
   release_held();
+  if (stopping_.load(std::memory_order_relaxed)) ::event_base_loopbreak(base_.get());
 }
 
 void Worker::take_over(int descriptor) {

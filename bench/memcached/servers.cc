@@ -139,12 +139,12 @@ std::vector<ServerKind> server_kinds(const std::string& memcached_tree, bool off
          return berkeley(directory, connections, address, false);
        }});
   kinds.push_back(
-      {"BDB safe, tmpfs", "the end of the process", false,
+      {"BDB safe tmpfs", "the end of the process", false,
        [](const std::string& directory, unsigned, unsigned connections, const Address& address) {
          return berkeley(directory, connections, address, true);
        }});
   kinds.push_back(
-      {"BDB fast, tmpfs", "nothing", false,
+      {"BDB fast tmpfs", "nothing", false,
        [](const std::string& directory, unsigned, unsigned connections, const Address& address) {
          return berkeley(directory, connections, address, false);
        }});
