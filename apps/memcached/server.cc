@@ -79,8 +79,11 @@ Server::Server(Service& service, Syncer& syncer, Clock& clock, const ServerOptio
   for (unsigned i = 0; i < options.threads; ++i)
     workers_.push_back(std::make_unique<Worker>(service, syncer, options.idle_seconds));
   syncer_->tell([this] {
-    for (const auto& worker : workers_) worker->wake();
-    if (!syncer_->failure().empty()) end();
+    const bool failed = !syncer_->failure().empty();
+    for (const auto& worker : workers_) {
+      if (worker->holds() || failed) worker->wake();
+    }
+    if (failed) end();
   });
 
   const auto stop = [](int, short, void* self) { static_cast<Server*>(self)->end(); };

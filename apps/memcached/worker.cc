@@ -293,6 +293,8 @@ bool Worker::send(Connection& connection) {
 
 void Worker::end_round() {
   if (answered_.empty()) return;
+  // Before the sync is known: one that ends from here on wakes this worker.
+  holds_.store(true, std::memory_order_seq_cst);
   const std::uint64_t sync = syncer_->needed();
   std::vector<Connection*> answered;
   answered.swap(answered_);
@@ -320,6 +322,7 @@ void Worker::release_held() {
     connection.sync = 0;
     if (send(connection)) go_on(connection);
   }
+  if (held_.empty()) holds_.store(false, std::memory_order_seq_cst);
   if (held_.empty() || syncer_->failure().empty()) return;
   // Nobody knows what of it is durable: no reply may say so.
   while (!held_.empty()) close(*held_.front());

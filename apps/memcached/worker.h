@@ -36,6 +36,9 @@ class Worker {
   /// Answers what has been read, then closes all connections. Threads: one.
   void stop();
 
+  /// Whether a sync's end is of interest here. Threads: any.
+  bool holds() const { return holds_.load(std::memory_order_seq_cst); }
+
   const Counters& counters() const { return counters_; }
   std::uint64_t connections() const { return connections_.load(std::memory_order_relaxed); }
 
@@ -79,6 +82,7 @@ class Worker {
   std::mutex mutex_;
   std::vector<int> adopted_;
   std::atomic<bool> stopping_{false};
+  std::atomic<bool> holds_{false};
   std::atomic<std::uint64_t> connections_{0};
   std::thread thread_;
 };
