@@ -3,18 +3,18 @@
 #include <algorithm>
 #include <random>
 
+#include "apps/memcached/staged_item.h"
+
 namespace perdure::memcached {
 namespace {
 
 constexpr std::uint64_t kCasRange = 1 << 20;  // uniques reserved by one store
-constexpr std::uint64_t kLeastLimit = 1 << 20;
 /// On memory values below it are overwritten where they are, if the item takes as much as before; larger ones are made anew,
 /// in place and past the log. On files all are overwritten, up to the size where they are staged.
 constexpr std::uint64_t kRewriteBytes = kInPlaceBytes;
 constexpr std::uint64_t kItemGuessBytes = 256;
 /// On files a transaction's words go through the log, which is no place for a value of many megabytes.
 constexpr std::uint64_t kStageBytes = 512 << 10;
-constexpr std::uint64_t kPieceBytes = 256 << 10;
 constexpr unsigned kLookEvery = 16;
 
 std::size_t my_tally() {
@@ -81,117 +81,6 @@ PoolStore::PoolStore(Pool& pool, Syncer& syncer, const Clock& clock, const Store
     bytes_ += tally.bytes;
   }
 }
-
-template <class Body>
-auto PoolStore::change(Body&& body) {
-  const Syncer::Writing writing(*syncer_);
-  return pool_->atomically(durability_, std::forward<Body>(body));
-}
-
-// ---- large values on files ----------------------------------------------------------------------
-//
-//   1. an object, held by a link of Cache::staged         cut here ⇒ it is freed at the next open
-//   2. the value, written there piece by piece            the same
-//   3. the object into the table, out of the link         in the transaction that stores the item
-//
-// What the item was before is not held meanwhile: a value that is made of the old one is stored only if that still has the
-// cas that it had when it was read.
-class PoolStore::Staged {
- public:
-  explicit Staged(PoolStore& store) : store_(&store) {}
-  /// Gives up what was not stored.
-  ~Staged() { give_up(); }
-  Staged(const Staged&) = delete;
-  Staged& operator=(const Staged&) = delete;
-
-  /// In the transaction: notes what is to be staged, for write().
-  void want(Tx& tx, std::size_t key_bytes, const Plan& plan, const char* old, const Item& found,
-            std::uint64_t kept) {
-    value_ = plan.value;
-    key_bytes_ = key_bytes;
-    made_of_ = 0;
-    if (kept == 0) return;
-    made_of_ = found.cas;
-    const bool behind = plan.old == Plan::Old::kBehind;
-    whole_.resize(kept + plan.value.size());
-    std::memcpy(whole_.data() + (behind ? 0 : kept), plan.value.data(), plan.value.size());
-    tx.read(whole_.data() + (behind ? plan.value.size() : 0), old, kept);
-  }
-  /// 1 and 2.
-  void write() {
-    give_up();
-    const std::string_view value = made_of_ != 0 ? std::string_view(whole_) : value_;
-    bytes_ = value.size();
-    take_slot();
-    link<Item>& held = store_->cache_->staged[slot_];
-    object_ = store_->change([&](Tx& tx) {
-      auto* const object = static_cast<Item*>(tx.allocate(value_offset(key_bytes_) + bytes_));
-      tx.store(held, tx.link_to(object));
-      return object;
-    });
-    char* const to = ItemTable<Tx>::bytes_of(object_) + value_offset(key_bytes_);
-    for (std::size_t done = 0; done < bytes_; done += kPieceBytes) {
-      const std::size_t here = std::min<std::size_t>(kPieceBytes, bytes_ - done);
-      store_->change([&](Tx& tx) { tx.write(to + done, value.data() + done, here); });
-    }
-  }
-  /// Whether it is what this plan wants, too.
-  bool fits(const Plan& plan, const Item& found, std::uint64_t kept) const {
-    return object_ != nullptr && plan.value.data() == value_.data() &&
-           plan.value.size() == value_.size() &&
-           (kept == 0 ? made_of_ == 0 : made_of_ == found.cas && bytes_ == kept + value_.size());
-  }
-  /// 3, in the transaction.
-  Item* take(Tx& tx) {
-    tx.store(store_->cache_->staged[slot_], {});
-    return object_;
-  }
-  /// After it.
-  void stored() {
-    object_ = nullptr;
-    give_up();
-  }
-
- private:
-  void take_slot() {
-    for (;;) {
-      std::uint32_t taken = store_->stages_taken_.load();
-      const auto free = static_cast<unsigned>(std::countr_one(taken));
-      if (free >= kStaged) {  // as many others write large values; they end
-        std::this_thread::yield();
-      } else if (store_->stages_taken_.compare_exchange_weak(taken, taken | 1u << free)) {
-        slot_ = free;
-        has_slot_ = true;
-        return;
-      }
-    }
-  }
-  void give_up() {
-    if (object_ != nullptr) {
-      try {
-        store_->change([&](Tx& tx) {
-          tx.store(store_->cache_->staged[slot_], {});
-          tx.free(object_);
-        });
-      } catch (const Exception&) {
-        return;  // a pool that failed: the next open does it, and the slot stays taken
-      }
-      object_ = nullptr;
-    }
-    if (has_slot_) store_->stages_taken_.fetch_and(~(1u << slot_));
-    has_slot_ = false;
-  }
-
-  PoolStore* store_;
-  std::string_view value_;  // as the plan has it
-  std::string whole_;       // with what was there before
-  std::uint64_t made_of_ = 0;
-  std::size_t key_bytes_ = 0;
-  std::size_t bytes_ = 0;
-  unsigned slot_ = 0;
-  bool has_slot_ = false;
-  Item* object_ = nullptr;
-};
 
 // ---- items --------------------------------------------------------------------------------------
 
@@ -418,140 +307,6 @@ void PoolStore::count(const Delta& delta) {
   while (known < delta.reserved_cas &&
          !reserved_cas_.compare_exchange_weak(known, delta.reserved_cas)) {
   }
-}
-
-// ---- what goes ----------------------------------------------------------------------------------
-
-void PoolStore::flush_all(std::uint32_t at) {
-  const bool later = at > clock_->now();
-  change([&](Tx& tx) {
-    if (!later) tx.store(cache_->epoch, tx.load(cache_->epoch) + 1);
-    tx.store(cache_->flush_at, later ? at : 0);
-  });
-  flush_at_.store(later ? at : 0, std::memory_order_release);
-}
-
-void PoolStore::flush_if_due() {
-  const std::uint64_t at = flush_at_.load(std::memory_order_acquire);
-  if (at == 0 || at > clock_->now()) [[likely]]
-    return;
-  change([&](Tx& tx) {
-    if (tx.load(cache_->flush_at) != at) return;  // another thread was quicker
-    tx.store(cache_->epoch, tx.load(cache_->epoch) + 1);
-    tx.store(cache_->flush_at, 0);
-  });
-  std::uint64_t mine = at;
-  flush_at_.compare_exchange_strong(mine, 0);
-}
-
-bool PoolStore::make_room(std::uint64_t bytes) {
-  const std::uint64_t wanted = occupied_bytes(bytes);
-  const std::uint64_t limit = limit_.load(std::memory_order_relaxed);
-  if (wanted > limit) return false;
-  std::uint64_t now = bytes_.load(std::memory_order_relaxed);
-  if (now + wanted <= limit) [[likely]]
-    return true;
-  // Some more than is needed, so that not every store has to.
-  const std::uint64_t spare = std::min(8 * wanted, limit / 64);
-  constexpr std::uint64_t kBucketsToSearch = 1 << 16;  // for dead items, when no other may go
-  std::uint64_t searched = 0;
-  const std::uint64_t patience = 4 * buckets_.load(std::memory_order_relaxed) + 1024;
-  while ((now = bytes_.load(std::memory_order_relaxed)) + wanted > limit) {
-    constexpr std::uint64_t kAtATime = 512;
-    searched += kAtATime;
-    const std::uint64_t freed = sweep(now + wanted + spare - limit, evict_, kAtATime);
-    if (freed > 0) continue;
-    if (searched > (evict_ ? patience : kBucketsToSearch)) return false;
-  }
-  return true;
-}
-
-std::uint64_t PoolStore::sweep(std::uint64_t wanted, bool evict, std::uint64_t most_buckets) {
-  constexpr std::uint64_t kItemsAtATime = 64;  // looked at in one transaction
-  struct Swept {
-    Delta delta;
-    std::uint64_t freed = 0;
-    std::uint64_t evicted = 0;
-    std::uint64_t dead = 0;
-    std::uint64_t buckets = 0;
-  };
-  const std::uint64_t start = hand_.load(std::memory_order_relaxed);
-  const Swept swept = change([&](Tx& tx) {
-    Swept done;
-    ItemTable<Tx> table(tx, *cache_);
-    const std::uint64_t buckets = table.open_buckets();
-    const std::uint64_t epoch = tx.load(cache_->epoch);
-    std::uint64_t seen = 0;
-    std::uint64_t oldest_time = ~std::uint64_t{0};
-    std::uint64_t oldest_bucket = 0;
-    const Item* oldest = nullptr;
-    const auto remove = [&](link<Item>* slot, Item* item, const Item& found) {
-      const std::uint64_t bytes =
-          occupied_bytes(item_bytes(found.identity.key_bytes, found.value_bytes));
-      table.remove(slot, item, found.next);
-      done.freed += bytes;
-      done.delta.items -= 1;
-      done.delta.bytes -= static_cast<std::int64_t>(bytes);
-    };
-    for (; done.freed < wanted && seen < kItemsAtATime && done.buckets < most_buckets &&
-           done.buckets < buckets;
-         ++done.buckets) {
-      const std::uint64_t bucket = (start + done.buckets) % buckets;
-      table.for_each_in(bucket, [&](link<Item>* slot, Item* item, const Item& found) {
-        ++seen;
-        const bool alive = is_alive(found, epoch);
-        if (alive && (!evict || done.freed >= wanted)) return false;
-        const References::Known known = references_.of(found.identity.hash);
-        if (alive && known.used) {
-          references_.forget(found.identity.hash);
-          if (known.accessed < oldest_time) {
-            oldest_time = known.accessed;
-            oldest_bucket = bucket;
-            oldest = item;
-          }
-          return false;
-        }
-        ++(alive ? done.evicted : done.dead);
-        remove(slot, item, found);
-        return true;
-      });
-    }
-    // All are in use: then the one that was used the longest ago.
-    if (done.freed == 0 && oldest != nullptr) {
-      table.for_each_in(oldest_bucket, [&](link<Item>* slot, Item* item, const Item& found) {
-        if (item != oldest) return false;
-        ++done.evicted;
-        remove(slot, item, found);
-        return true;
-      });
-    }
-    count(tx, done.delta);
-    return done;
-  });
-  count(swept.delta);
-  hand_.fetch_add(swept.buckets, std::memory_order_relaxed);
-  evictions_.fetch_add(swept.evicted, std::memory_order_relaxed);
-  reclaimed_.fetch_add(swept.dead, std::memory_order_relaxed);
-  return swept.freed;
-}
-
-void PoolStore::tidy() {
-  flush_if_due();
-  constexpr std::uint64_t kBuckets = 4096;
-  const std::uint64_t buckets = std::min(kBuckets, buckets_.load(std::memory_order_relaxed));
-  const std::uint64_t start = hand_.load(std::memory_order_relaxed);
-  // The hand goes round as fast as there is nothing to do; a transaction of one sweep ends after some items.
-  while (hand_.load(std::memory_order_relaxed) - start < buckets) {
-    const std::uint64_t before = hand_.load(std::memory_order_relaxed);
-    sweep(~std::uint64_t{0}, false, buckets);
-    if (hand_.load(std::memory_order_relaxed) == before) break;
-  }
-}
-
-bool PoolStore::set_limit(std::uint64_t bytes) {
-  if (bytes < kLeastLimit) return false;
-  limit_.store(bytes, std::memory_order_relaxed);
-  return true;
 }
 
 StoreCounts PoolStore::counts() const {

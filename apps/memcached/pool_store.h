@@ -111,4 +111,10 @@ class PoolStore final : public ItemStore {
   std::atomic<std::uint64_t> reclaimed_{0};
 };
 
+template <class Body>
+auto PoolStore::change(Body&& body) {
+  const Syncer::Writing writing(*syncer_);
+  return pool_->atomically(durability_, std::forward<Body>(body));
+}
+
 }  // namespace perdure::memcached

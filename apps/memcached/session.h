@@ -12,6 +12,7 @@
 #include "apps/memcached/buffer.h"
 #include "apps/memcached/counters.h"
 #include "apps/memcached/item_store.h"
+#include "apps/memcached/words.h"
 
 namespace perdure::memcached {
 
@@ -33,35 +34,6 @@ struct Service {
   std::function<void()> shutdown;
 };
 
-/// A line's words.
-struct Words {
-  static constexpr std::size_t kMost = 24;
-  std::array<std::string_view, kMost> word;
-  std::size_t count = 0;
-  std::string_view operator[](std::size_t i) const { return i < count ? word[i] : ""; }
-};
-Words split(std::string_view line);
-
-/// Decimal, without sign; and with one.
-std::optional<std::uint64_t> parse_unsigned(std::string_view text, std::uint64_t most = ~0ull);
-/// A value that is counted with: decimal, in blanks.
-std::optional<std::uint64_t> parse_counter(std::string_view text);
-std::optional<std::int64_t> parse_signed(std::string_view text);
-/// When an item expires whose client said `exptime`: 0: never; up to 30 days from now; a Unix time; negative: at once.
-std::uint32_t expiry(std::int64_t exptime, std::uint32_t now);
-
-/// A number's digits.
-class NumberText {
- public:
-  explicit NumberText(std::uint64_t number)
-      : end_(std::to_chars(text_, text_ + sizeof(text_), number).ptr) {}
-  std::string_view view() const { return {text_, static_cast<std::size_t>(end_ - text_)}; }
-
- private:
-  char text_[20];
-  char* end_;
-};
-
 /// Threads: one.
 class Session {
  public:
@@ -80,18 +52,24 @@ class Session {
   static constexpr std::size_t kFull = 256 << 10;
 
  private:
+  static constexpr std::size_t kMaxLineBytes = 2048;  // of any command but a retrieval
+
   enum class Gets : std::uint8_t { kNone, kGet, kGets, kGat, kGats };
   enum class Verb : std::uint8_t { kSet, kAdd, kReplace, kAppend, kPrepend, kCas };
   struct Meta;
 
   // session.cc
   std::size_t converse(std::string_view input, Buffer& out);
+
+  // retrieval.cc
   bool begin_gets(std::string_view input, std::size_t line_end, Buffer& out, std::size_t& used);
   std::size_t go_on_getting(std::string_view input, Buffer& out);
   void get(std::span<const std::string_view> keys, Buffer& out);
   void get_and_touch(std::string_view key, Buffer& out);
   void append_item(std::string_view key, const ItemView& item, bool with_cas, Buffer& out);
   void refuse_gets(std::string_view why, Buffer& out);
+
+  // session.cc: the other classic commands
   /// Runs the command of a line; `data` is what follows it. Returns how much of that belongs to the command, or nothing
   /// when it is not all there.
   std::optional<std::size_t> run(const Words& words, std::string_view data, Buffer& out);
