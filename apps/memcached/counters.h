@@ -9,19 +9,31 @@
 namespace perdure::memcached {
 
 // In the order, and by the names, of memcached's `stats`.
-#define PERDURE_MEMCACHED_COUNTERS(X)                                                             \
-  X(cmd_get)                                                                                      \
-  X(cmd_set)                                                                                      \
-  X(cmd_flush)                                                                                    \
-  X(cmd_touch)                                                                                    \
-  X(cmd_meta)                                                                                     \
-  X(get_hits)                                                                                     \
-  X(get_misses)                                                                                   \
-  X(delete_misses)                                                                                \
-  X(delete_hits)                                                                                  \
-  X(incr_misses) X(incr_hits) X(decr_misses) X(decr_hits) X(cas_misses) X(cas_hits) X(cas_badval) \
-      X(touch_hits) X(touch_misses) X(store_too_large) X(store_no_memory) X(total_items)          \
-          X(idle_kicks) X(bytes_read) X(bytes_written)
+#define PERDURE_MEMCACHED_COUNTERS(X) \
+  X(cmd_get)                          \
+  X(cmd_set)                          \
+  X(cmd_flush)                        \
+  X(cmd_touch)                        \
+  X(cmd_meta)                         \
+  X(get_hits)                         \
+  X(get_misses)                       \
+  X(delete_misses)                    \
+  X(delete_hits)                      \
+  X(incr_misses)                      \
+  X(incr_hits)                        \
+  X(decr_misses)                      \
+  X(decr_hits)                        \
+  X(cas_misses)                       \
+  X(cas_hits)                         \
+  X(cas_badval)                       \
+  X(touch_hits)                       \
+  X(touch_misses)                     \
+  X(store_too_large)                  \
+  X(store_no_memory)                  \
+  X(total_items)                      \
+  X(idle_kicks)                       \
+  X(bytes_read)                       \
+  X(bytes_written)
 
 enum class Counter : std::uint8_t {
 #define PERDURE_COUNTER(name) name,

@@ -1,5 +1,7 @@
 #include "bench/memcached/memcached_command.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <map>
@@ -161,7 +163,11 @@ class Bench {
         }
         add_row(mix, connections, runs);
       }
-      for (Running& server : servers) server.process->stop();
+      for (Running& server : servers) {
+        server.process->stop();
+        // memcached leaves its socket.
+        if (!options_.tcp) ::unlink(server.load.address.socket.c_str());
+      }
     }
   }
 
