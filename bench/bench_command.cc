@@ -7,6 +7,9 @@
 #include "bench/comparison/peers_command.h"
 #include "bench/contention.h"
 #include "bench/floor.h"
+#ifdef PERDURE_WITH_LIBMEMCACHED
+#include "bench/memcached/memcached_command.h"
+#endif
 #include "bench/report.h"
 #ifdef PERDURE_WITH_SQLITE
 #include "bench/tpcc/tpcc_command.h"
@@ -287,6 +290,9 @@ void add_bench_command(CLI::App& app) {
   comparison::add_peers_command(*bench);
 #ifdef PERDURE_WITH_SQLITE
   tpcc::add_tpcc_command(*bench);
+#endif
+#ifdef PERDURE_WITH_LIBMEMCACHED
+  memcached::add_memcached_command(*bench);
 #endif
   bench->callback([options, bench] {
     if (bench->get_subcommands().empty()) run(*options);

@@ -66,6 +66,19 @@ class BerkeleyDb {
     DBT record = item(value);
     return table_->put(table_, transaction, &name, &record, 0);
   }
+  /// What stands there, locked as for a write. `record` is anything when nothing does.
+  int read_to_write(DB_TXN* transaction, std::string_view key, std::string& record) {
+    DBT name = item(key);
+    for (;;) {
+      DBT found{};
+      found.data = record.data();
+      found.ulen = static_cast<std::uint32_t>(record.size());
+      found.flags = DB_DBT_USERMEM;
+      const int status = table_->get(table_, transaction, &name, &found, DB_RMW);
+      if (status == 0 || status == DB_BUFFER_SMALL) record.resize(found.size);
+      if (status != DB_BUFFER_SMALL) return status;
+    }
+  }
   int erase(DB_TXN* transaction, std::string_view key) {
     DBT name = item(key);
     return table_->del(table_, transaction, &name, 0);

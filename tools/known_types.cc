@@ -2,6 +2,7 @@
 
 #include "apps/kv/store.h"
 #include "apps/ldap/store.h"
+#include "apps/memcached/item_table.h"
 #include "perdure/container/btree_map.h"
 #include "perdure/container/rb_map.h"
 #include "perdure/container/string.h"
@@ -33,6 +34,7 @@ constexpr KnownType kKnown[] = {
     plain<kv::DemoMarker>(),
     plain<TortureState>(),
     container<ldap::Store>(),
+    container<memcached::Cache>(),
     container<hash_map<bytes, bytes>>(),
     container<hash_map<bytes, std::uint64_t>>(),
     container<hash_map<std::uint64_t, bytes>>(),

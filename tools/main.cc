@@ -8,6 +8,9 @@
 
 #include "apps/kv/kv.h"
 #include "apps/ldap/commands/ldap.h"
+#ifdef PERDURE_WITH_MEMCACHED
+#include "apps/memcached/commands/serve.h"
+#endif
 #include "bench/bench_command.h"
 #include "bench/reproduce/reproduce_command.h"
 #include "tools/command.h"
@@ -43,6 +46,9 @@ int run(int argc, char** argv) {
   perdure::tools::add_dump_command(app);
   perdure::kv::add_kv_commands(app);
   perdure::ldap::add_ldap_commands(app);
+#ifdef PERDURE_WITH_MEMCACHED
+  perdure::memcached::add_serve_command(app);
+#endif
   perdure::tools::add_explore_command(app);
   perdure::tools::add_torture_command(app);
   perdure::bench::add_bench_command(app);

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "apps/ldap/protocol.h"
+#include "apps/unix_listener.h"
 
 namespace perdure::ldap {
 
@@ -41,9 +42,7 @@ class Server {
   void converse(int connection);
 
   Service service_;
-  std::string path_;
-  int listener_ = -1;
-  std::uint64_t file_ = 0;  // inode of our socket file
+  UnixListener listener_;
   std::atomic<bool> stopping_{false};
   std::atomic<std::uint64_t> answered_{0};
   std::vector<std::unique_ptr<Worker>> workers_;

@@ -2,35 +2,14 @@
 // run without root, and never as a service of the machine.
 #pragma once
 
-#include <sys/types.h>
-
 #include <string>
 #include <vector>
 
+#include "tools/process.h"
+
 namespace perdure::ldap {
 
-/// A process of another program, killed when its owner goes.
-class Process {
- public:
-  /// Starts `arguments[0]`, looked up in PATH, with what it says going to the file `log`.
-  /// `environment` are further NAME=value. Errors: throws Exception kIo.
-  Process(const std::vector<std::string>& arguments, const std::string& log,
-          const std::vector<std::string>& environment = {}, const std::string& directory = ".");
-  ~Process();
-  Process(Process&& from) noexcept;
-  Process& operator=(Process&&) = delete;
-
-  bool running();
-  /// SIGKILL, and waits until it is gone.
-  void kill();
-  /// SIGTERM, and waits. The exit code, or minus the signal that ended it.
-  int stop();
-  /// The exit code, or minus the signal that ended it.
-  int wait();
-
- private:
-  pid_t pid_ = -1;
-};
+using tools::Process;
 
 /// Where slapd's parts are.
 struct SlapdFiles {

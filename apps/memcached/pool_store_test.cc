@@ -1,0 +1,192 @@
+#include "apps/memcached/pool_store.h"
+
+#include <map>
+#include <random>
+#include <thread>
+
+#include <gmock/gmock.h>
+
+#include "apps/memcached/session_test_world.h"
+
+namespace perdure::memcached {
+namespace {
+
+using ::testing::HasSubstr;
+
+/// What the check says of the cache; "" if nothing.
+std::string audit(Pool& pool) {
+  auto* const cache = pool.find_root<Cache>(kRoot);
+  return pool.read_only([&](Tx& tx) {
+    return cache->audit(tx, [](std::uint64_t) { return ~std::uint64_t{0}; }).value_or("");
+  });
+}
+
+TEST(PoolStoreTest, BehavesLikeAMapThroughGrowthAndRestarts) {
+  World world;
+  std::map<std::string, std::string> model;
+  std::mt19937 random(1);
+  for (int step = 0; step < 40'000; ++step) {
+    const std::string key = "key" + std::to_string(random() % 5000);
+    const std::string head = " 0 0 ";
+    const std::string value(random() % (step % 100 == 0 ? 5000 : 300), char('a' + step % 26));
+    const std::string block = std::to_string(value.size()) + "\r\n" + value + "\r\n";
+    switch (random() % 6) {
+      case 0:
+      case 1:
+        ASSERT_EQ(world.say("set " + key + head + block), "STORED\r\n");
+        model[key] = value;
+        break;
+      case 2:
+        ASSERT_EQ(world.say("add " + key + head + block),
+                  model.emplace(key, value).second ? "STORED\r\n" : "NOT_STORED\r\n");
+        break;
+      case 3:
+        ASSERT_EQ(world.say("delete " + key + "\r\n"),
+                  model.erase(key) > 0 ? "DELETED\r\n" : "NOT_FOUND\r\n");
+        break;
+      case 4:
+        if (value.size() < 50 && model.contains(key)) {
+          ASSERT_EQ(world.say("append " + key + head + block), "STORED\r\n");
+          model[key] += value;
+        }
+        break;
+      default: {
+        const auto found = model.find(key);
+        ASSERT_EQ(world.say("get " + key + "\r\n"),
+                  found == model.end()
+                      ? "END\r\n"
+                      : "VALUE " + key + " 0 " + std::to_string(found->second.size()) + "\r\n" +
+                            found->second + "\r\nEND\r\n");
+      }
+    }
+    if (step % 10'000 == 9999) {
+      ASSERT_EQ(world.items(), model.size());
+      world.reopen();
+      ASSERT_EQ(world.items(), model.size());
+      ASSERT_EQ(audit(*world.pool), "");
+    }
+  }
+}
+
+TEST(PoolStoreTest, TheLimitHoldsAndWhatIsUsedStays) {
+  constexpr std::uint64_t kLimit = 4 << 20;
+  World world({kLimit, true});
+  const std::string value(1000, 'v');
+  world.say("set popular 0 0 1000\r\n" + value + "\r\n");
+  for (int i = 0; i < 20'000; ++i) {
+    ASSERT_EQ(world.say("set k" + std::to_string(i) + " 0 0 1000\r\n" + value + "\r\n"),
+              "STORED\r\n");
+    ASSERT_LE(world.store->counts().bytes, kLimit);
+    if (i % 50 == 0) {
+      ASSERT_NE(world.say("get popular\r\n"), "END\r\n") << i;
+    }
+  }
+  EXPECT_GT(world.store->counts().bytes, kLimit * 9 / 10);
+  EXPECT_GT(world.store->counts().evictions, 10'000u);
+  EXPECT_EQ(audit(*world.pool), "");
+  // A smaller limit, an hour later.
+  EXPECT_TRUE(world.store->set_limit(1 << 20));
+  world.say("set last 0 0 1\r\nx\r\n");
+  EXPECT_LE(world.store->counts().bytes, std::uint64_t{1} << 20);
+  EXPECT_EQ(world.say("get last\r\n"), "VALUE last 0 1\r\nx\r\nEND\r\n");
+}
+
+TEST(PoolStoreTest, AFullCacheRefusesWhereNothingMayGo) {
+  World world({1 << 20, false});
+  const std::string value(10'000, 'v');
+  std::string reply;
+  int stored = 0;
+  while ((reply = world.say("set k" + std::to_string(stored) + " 0 5 10000\r\n" + value +
+                            "\r\n")) == "STORED\r\n")
+    ++stored;
+  EXPECT_EQ(reply, "SERVER_ERROR out of memory storing object\r\n");
+  EXPECT_GT(stored, 50);
+  EXPECT_EQ(world.items(), static_cast<std::uint64_t>(stored));
+  world.clock.set(World::kStart + 5);
+  EXPECT_EQ(world.say("set more 0 0 10000\r\n" + value + "\r\n"), "STORED\r\n")
+      << "what has expired may go";
+}
+
+TEST(PoolStoreTest, IncrementsOfManyThreadsAddUp) {
+  World world;
+  world.say("set n 0 0 1\r\n0\r\n");
+  constexpr int kThreads = 8;
+  constexpr int kEach = 2000;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kThreads; ++i) {
+    threads.emplace_back([&world, i] {
+      Counters counters;
+      Session session(world.service, counters);
+      for (int k = 0; k < kEach; ++k) {
+        World::say(session, "incr n 1\r\n");
+        const std::string mine = "own" + std::to_string(i) + "-" + std::to_string(k % 100);
+        World::say(session, "set " + mine + " 0 0 300\r\n" + std::string(300, 'x') + "\r\n");
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(world.say("get n\r\n"), "VALUE n 0 5\r\n16000\r\nEND\r\n");
+  EXPECT_EQ(world.items(), 1u + kThreads * 100);
+  EXPECT_EQ(audit(*world.pool), "");
+}
+
+TEST(PoolStoreTest, ThreadsEvictTogether) {
+  constexpr std::uint64_t kLimit = 2 << 20;
+  World world({kLimit, true});
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&world, i] {
+      Counters counters;
+      Session session(world.service, counters);
+      for (int k = 0; k < 3000; ++k) {
+        const std::string key = std::to_string(i) + "-" + std::to_string(k);
+        EXPECT_EQ(
+            World::say(session, "set " + key + " 0 0 2000\r\n" + std::string(2000, 'x') + "\r\n"),
+            "STORED\r\n");
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_LE(world.store->counts().bytes, kLimit + 4 * 2720);
+  EXPECT_EQ(audit(*world.pool), "");
+}
+
+TEST(PoolStoreTest, DamageIsRefusedWithTheRemedy) {
+  World world;
+  world.say("set a 0 0 1\r\nx\r\n");
+  auto* const cache = world.pool->find_root<Cache>(kRoot);
+  const auto opening = [&] {
+    try {
+      PoolStore(*world.pool, *world.syncer, world.clock, {});
+      return std::string("opened");
+    } catch (const Exception& error) {
+      return std::string(code_name(error.code())) + ": " + error.what();
+    }
+  };
+  EXPECT_EQ(opening(), "opened");
+  world.pool->atomically([&](Tx& tx) { tx.store(cache->version, 2); });
+  EXPECT_THAT(opening(), HasSubstr("version: the cache has format version 2"));
+  world.pool->atomically([&](Tx& tx) {
+    tx.store(cache->version, kVersion);
+    tx.store(cache->buckets, 0);
+  });
+  EXPECT_THAT(opening(), HasSubstr("corrupt: "));
+  EXPECT_THAT(world.say("get a\r\n"), HasSubstr("SERVER_ERROR"));
+  world.pool->atomically([&](Tx& tx) {
+    tx.store(cache->buckets, 16);
+    tx.store(cache->magic, 5);
+  });
+  EXPECT_THAT(opening(), HasSubstr("is not a cache"));
+  EXPECT_NE(audit(*world.pool), "");
+}
+
+TEST(PoolStoreTest, CountsThatAreWrongAreFound) {
+  World world;
+  world.say("set a 0 0 1\r\nx\r\n");
+  auto* const cache = world.pool->find_root<Cache>(kRoot);
+  world.pool->atomically([&](Tx& tx) { tx.store(cache->tallies[3].items, 1); });
+  EXPECT_THAT(audit(*world.pool), HasSubstr("2 items of"));
+}
+
+}  // namespace
+}  // namespace perdure::memcached

@@ -1,0 +1,72 @@
+// A cache without sockets: a pool in memory, a store, and sessions that are talked to.
+#pragma once
+
+#include <unistd.h>
+
+#include <optional>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "apps/memcached/pool_store.h"
+#include "apps/memcached/session.h"
+#include "tests/small_pool.h"
+
+namespace perdure::memcached {
+
+class World {
+ public:
+  static constexpr std::uint32_t kStart = 1'700'000'000;
+
+  explicit World(StoreOptions options = {}, std::uint64_t item_size_max = 1 << 20)
+      : clock(kStart), options_(options) {
+    pool_options_.capacity_bytes = std::uint64_t{1} << 30;
+    pool_options_.domain = DomainKind::kDram;
+    service.item_size_max = item_size_max;
+    service.clock = &clock;
+    open();
+  }
+  /// As after an orderly end, or a crash.
+  void reopen() {
+    session.reset();
+    store.reset();
+    syncer.reset();
+    pool.reset();
+    open();
+  }
+  /// What is answered to `input`, in as many pieces as it takes.
+  std::string say(std::string_view input) { return say(*session, input); }
+  static std::string say(Session& to, std::string_view input) {
+    std::string replies;
+    for (;;) {
+      Buffer out;
+      const std::size_t used = to.feed(input, out);
+      input.remove_prefix(used);
+      replies += out.view();
+      if (used == 0 || input.empty()) return replies;
+    }
+  }
+  std::uint64_t items() const { return store->counts().items; }
+
+  Clock clock;
+  Service service;
+  Counters counters;
+  std::optional<Pool> pool;
+  std::optional<Syncer> syncer;
+  std::optional<PoolStore> store;
+  std::optional<Session> session;
+
+ private:
+  void open() {
+    pool.emplace(Pool::open_or_create(directory_ / "cache.pool", pool_options_).value());
+    syncer.emplace(*pool, true);
+    store.emplace(*pool, *syncer, clock, options_);
+    service.store = &*store;
+    session.emplace(service, counters);
+  }
+  perdure::testing::TempDir directory_;
+  StoreOptions options_;
+  PoolOptions pool_options_;
+};
+
+}  // namespace perdure::memcached

@@ -1,0 +1,195 @@
+#include "bench/memcached/servers.h"
+
+#include <signal.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "apps/memcached/server.h"
+#include "perdure/error.h"
+#ifdef PERDURE_WITH_BERKELEY_DB
+#include "bench/memcached/berkeley_store.h"
+#include "perdure/pool.h"
+#endif
+
+namespace perdure::bench::memcached {
+namespace {
+
+using Words = std::vector<std::string>;
+
+constexpr const char* kLimit = "1G";
+
+Words ours(const std::string& directory, unsigned threads, const Address& address,
+           const Words& more) {
+  Words words{
+      "/proc/self/exe", "serve", directory + "/cache.pool", "--threads", std::to_string(threads),
+      "--memory-limit", kLimit};
+  if (address.socket.empty()) {
+    words.insert(words.end(), {"--port", std::to_string(address.port)});
+  } else {
+    words.insert(words.end(), {"--socket", address.socket});
+  }
+  words.insert(words.end(), more.begin(), more.end());
+  words[0] = std::filesystem::read_symlink(words[0]);
+  return words;
+}
+
+std::string& memcached_program() {
+  static std::string program;
+  return program;
+}
+
+Words theirs(unsigned threads, const Address& address, const Words& more) {
+  Words words{memcached_program(), "-m", "1024", "-t", std::to_string(threads)};
+  if (::geteuid() == 0) words.insert(words.end(), {"-u", "root"});
+  if (address.socket.empty()) {
+    words.insert(words.end(), {"-l", "127.0.0.1", "-U", "0", "-p", std::to_string(address.port)});
+  } else {
+    words.insert(words.end(), {"-s", address.socket});
+  }
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+#ifdef PERDURE_WITH_BERKELEY_DB
+/// A thread for each connection: they wait for the device, and share its writes only when they wait together.
+Words berkeley(const std::string& directory, unsigned connections, const Address& address,
+               bool safe) {
+  Words words{std::filesystem::read_symlink("/proc/self/exe"),
+              "bench",
+              "serve-berkeley",
+              directory,
+              "--threads",
+              std::to_string(std::max(2u, connections))};
+  if (address.socket.empty()) {
+    words.insert(words.end(), {"--port", std::to_string(address.port)});
+  } else {
+    words.insert(words.end(), {"--socket", address.socket});
+  }
+  if (safe) words.push_back("--safe");
+  return words;
+}
+#endif
+
+/// The installed one, else one that is unpacked; empty when there is none.
+std::string find_memcached(const std::string& tree, bool offline) {
+  for (const char* installed : {"/usr/bin/memcached", "/usr/local/bin/memcached"}) {
+    if (tree.empty() && ::access(installed, X_OK) == 0) return installed;
+  }
+  const std::string where =
+      std::filesystem::absolute(tree.empty() ? "build/memcached" : tree).lexically_normal();
+  constexpr const char* kProgram = "usr/bin/memcached";
+  if (offline && !std::filesystem::exists(where + "/" + kProgram)) return "";
+  try {
+    tools::unpack_package("memcached", where, kProgram);
+  } catch (const Exception& error) {
+    if (error.code() != Code::kNotFound || !tree.empty()) throw;
+    return "";
+  }
+  return where + "/" + kProgram;
+}
+
+}  // namespace
+
+std::vector<ServerKind> server_kinds(const std::string& memcached_tree, bool offline) {
+  std::vector<ServerKind> kinds;
+  memcached_program() = find_memcached(memcached_tree, offline);
+  if (!memcached_program().empty()) {
+    kinds.push_back({"memcached", "nothing", false,
+                     [](const std::string&, unsigned threads, unsigned, const Address& address) {
+                       return theirs(threads, address, {});
+                     }});
+    kinds.push_back(
+        {"memcached -e", "an orderly end", false,
+         [](const std::string& directory, unsigned threads, unsigned, const Address& address) {
+           return theirs(threads, address, {"-e", directory + "/memory"});
+         }});
+  }
+  kinds.push_back(
+      {"perdure adr", "power loss, on persistent memory", false,
+       [](const std::string& directory, unsigned threads, unsigned, const Address& address) {
+         return ours(directory, threads, address, {"--domain", "adr"});
+       }});
+  kinds.push_back(
+      {"perdure dram", "the end of the process", false,
+       [](const std::string& directory, unsigned threads, unsigned, const Address& address) {
+         return ours(directory, threads, address, {"--domain", "dram"});
+       }});
+  kinds.push_back(
+      {"perdure strict", "power loss", true,
+       [](const std::string& directory, unsigned threads, unsigned, const Address& address) {
+         return ours(directory, threads, address, {"--domain", "sync"});
+       }});
+  kinds.push_back(
+      {"perdure relaxed", "power loss, but for 10 ms", true,
+       [](const std::string& directory, unsigned threads, unsigned, const Address& address) {
+         return ours(directory, threads, address, {"--domain", "sync", "--durability", "relaxed"});
+       }});
+#ifdef PERDURE_WITH_BERKELEY_DB
+  kinds.push_back(
+      {"BDB safe", "power loss", true,
+       [](const std::string& directory, unsigned, unsigned connections, const Address& address) {
+         return berkeley(directory, connections, address, true);
+       }});
+  kinds.push_back(
+      {"BDB fast", "nothing", true,
+       [](const std::string& directory, unsigned, unsigned connections, const Address& address) {
+         return berkeley(directory, connections, address, false);
+       }});
+  kinds.push_back(
+      {"BDB safe tmpfs", "the end of the process", false,
+       [](const std::string& directory, unsigned, unsigned connections, const Address& address) {
+         return berkeley(directory, connections, address, true);
+       }});
+  kinds.push_back(
+      {"BDB fast tmpfs", "nothing", false,
+       [](const std::string& directory, unsigned, unsigned connections, const Address& address) {
+         return berkeley(directory, connections, address, false);
+       }});
+#endif
+  return kinds;
+}
+
+double cpu_seconds(pid_t process) {
+  clockid_t clock{};
+  timespec spent{};
+  if (::clock_getcpuclockid(process, &clock) != 0 || ::clock_gettime(clock, &spent) != 0)
+    throw Exception(Code::kIo, "process " + std::to_string(process) + ": is gone");
+  return static_cast<double>(spent.tv_sec) + static_cast<double>(spent.tv_nsec) / 1e9;
+}
+
+std::optional<std::uint64_t> resident_bytes(pid_t process) {
+  std::ifstream file("/proc/" + std::to_string(process) + "/statm");
+  std::uint64_t all = 0;
+  std::uint64_t resident = 0;
+  if (!(file >> all >> resident)) return std::nullopt;
+  return resident * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+}
+
+void serve_berkeley(const BerkeleyOptions& options) {
+#ifdef PERDURE_WITH_BERKELEY_DB
+  ::signal(SIGPIPE, SIG_IGN);
+  perdure::memcached::Clock clock(perdure::memcached::unix_seconds());
+  BerkeleyStore store(options.directory, options.safe, options.threads, clock);
+  // The front end asks a syncer whether replies have to wait: of a pool in memory, which nobody writes to, never.
+  PoolOptions small;
+  small.domain = DomainKind::kDram;
+  small.capacity_bytes = 64 << 20;
+  Pool pool = Pool::open_or_create(options.directory + "/none.pool", small).value();
+  perdure::memcached::Syncer syncer(pool, false);
+  perdure::memcached::Service service;
+  service.store = &store;
+  service.clock = &clock;
+  perdure::memcached::ServerOptions server_options;
+  server_options.socket = options.address.socket;
+  server_options.port = options.address.port;
+  server_options.threads = options.threads;
+  perdure::memcached::Server(service, syncer, clock, server_options).run();
+#else
+  throw Exception(Code::kInvalid, options.directory + ": Berkeley DB was not built in");
+#endif
+}
+
+}  // namespace perdure::bench::memcached
