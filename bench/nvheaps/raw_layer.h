@@ -165,7 +165,6 @@ class RawHeap {
     return run(body);
   }
   DomainCounts counts() const { return {}; }
-  std::uint64_t conflicts() const { return 0; }
 
  private:
   RawMemory memory_;
@@ -186,6 +185,8 @@ struct RawLayer {
   using WeakRef = RawRef<T, kCounted>;
   template <class T>
   using Local = RawLocal<T>;
+  template <class T>
+  using Handle = RawLocal<T>;
   template <class E>
   using Array = RawArray<E>;
   template <class Root>

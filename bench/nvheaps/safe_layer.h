@@ -70,6 +70,8 @@ struct SafeLayer {
   using WeakRef = weak_ref<T>;
   template <class T>
   using Local = local<T>;
+  template <class T>
+  using Handle = handle<T>;
   template <class E>
   using Array = array<E>;
   template <class Root>
