@@ -96,12 +96,13 @@ Section figure5(const Settings& settings, const Races& races) {
   for (const Work work : kAllWork) {
     const double sttm = races.rate(work, "STTM") / races.rate(work, "DRAM");
     const double pcm = races.rate(work, "PCM") / races.rate(work, "STTM");
-    in_order = in_order && sttm < 1.08 && pcm < 1.08;
+    // Where operations mostly read there is no order but noise's.
+    if (durability[of_dram.size()] >= 10) in_order = in_order && sttm < 1 && pcm < 1;
     of_dram.push_back(100 * sttm * pcm);
   }
   judge(section, paper::kSlowerMemory,
         fmt::format("PCM does of DRAM: {}", by_work(of_dram, "{:.0f} %")), in_order,
-        "Where operations mostly read, or compute, the order is within the noise.");
+        "Looked at where durability costs 10 % or more; within the noise of this run.");
   const std::array<Work, 3> good = {Work::kSwaps, Work::kHashTable, Work::kBTree};
   std::vector<double> found;
   for (const Work work : good) found.push_back(scaling(races, work));

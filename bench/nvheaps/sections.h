@@ -38,9 +38,13 @@ double mean(const std::vector<double>& values);
 double loss_percent(double before, double after);
 
 /// Operations per second, of all threads together, of those that run by turns: run[i](operations, thread). By CPU time, so that
-/// other jobs of the machine cost little; `by_wall`: where a device is waited for.
+/// other jobs of the machine cost little.
 using Run = std::function<void(std::uint64_t operations, unsigned thread)>;
 std::vector<Spread> race_rates(const std::vector<Run>& runs, unsigned threads,
-                               const RaceRules& rules, bool by_wall = false);
+                               const RaceRules& rules);
+/// The same where devices and locks are waited for: by the clock, without the time for which others had the CPU.
+/// Requires: as many CPUs as threads.
+std::vector<Spread> race_rates_by_wall(const std::vector<Run>& runs, unsigned threads,
+                                       const RaceRules& rules);
 
 }  // namespace perdure::bench::nvheaps
