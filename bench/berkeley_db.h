@@ -84,6 +84,16 @@ class BerkeleyDb {
     return table_->del(table_, transaction, &name, 0);
   }
 
+  /// The same for what the transaction writes next: the record is locked for that. Requires: a value of as many bytes.
+  int get_to_write(DB_TXN* transaction, std::string_view key, std::string& value) {
+    DBT name = item(key);
+    DBT record{};
+    record.data = value.data();
+    record.ulen = static_cast<std::uint32_t>(value.size());
+    record.flags = DB_DBT_USERMEM;
+    return table_->get(table_, transaction, &name, &record, DB_RMW);
+  }
+
   /// False, and `value` is anything, when there is none. Threads: any.
   bool get(std::string_view key, std::string& value) {
     DBT name = item(key);
@@ -117,6 +127,23 @@ class BerkeleyDb {
     }
     check(cursor->close(cursor), "close a cursor");
     if (status != DB_NOTFOUND) check(status, "scan");
+  }
+
+  /// Visits records from `key` on (empty: all) while `visit(key, value)` says so, outside transactions, so that each is as it was
+  /// committed when it is read. False: it was chosen to end a deadlock. Requires: a B-tree, or no key. Threads: any.
+  template <class Visit>
+  bool scan_while(std::string_view key, const Visit& visit) {
+    DBC* cursor = nullptr;
+    check(table_->cursor(table_, nullptr, &cursor, 0), "cursor");
+    DBT name = item(key);
+    DBT record{};
+    int status = cursor->get(cursor, &name, &record, key.empty() ? DB_FIRST : DB_SET_RANGE);
+    while (status == 0 && visit(view(name), view(record)))
+      status = cursor->get(cursor, &name, &record, DB_NEXT);
+    check(cursor->close(cursor), "close a cursor");
+    if (status == DB_LOCK_DEADLOCK) return false;
+    if (status != DB_NOTFOUND) check(status, "scan");
+    return true;
   }
 
  private:

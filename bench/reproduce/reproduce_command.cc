@@ -6,6 +6,9 @@
 
 #include <fmt/format.h>
 
+#include "bench/nvheaps/others.h"
+#include "bench/nvheaps/paper_nvheaps.h"
+#include "bench/nvheaps/sections.h"
 #include "bench/reproduce/paper_blurred.h"
 #include "bench/reproduce/paper_mnemosyne.h"
 #include "bench/reproduce/paper_softwrap.h"
@@ -27,13 +30,19 @@ std::vector<Section> one_section(const Settings& settings) {
   return {kMeasure(settings)};
 }
 
+enum class MemoryModel : std::uint8_t {
+  kEmulatedMemory,  // Settings::memory
+  kWriteBuffer,     // of SoftWrAP
+  kLineTimes,       // of NV-heaps
+};
+
 struct Paper {
   std::string_view name;
   std::string_view title;
   std::string_view engine;  // of ours
   bool has_peers;
   std::vector<Experiment> experiments;
-  bool has_write_buffer = false;  // else EmulatedMemory
+  MemoryModel memory = MemoryModel::kEmulatedMemory;
 };
 
 const std::vector<Paper>& papers() {
@@ -89,7 +98,19 @@ const std::vector<Paper>& papers() {
            {{"figure16"}, one_section<measure_tpcc>},
 #endif
        },
-       true},
+       MemoryModel::kWriteBuffer},
+      {nvheaps::paper::kName,
+       nvheaps::paper::kTitle,
+       "as each series names it",
+       false,
+       {
+           {{"table1"}, one_section<nvheaps::measure_operations>},
+           {{"figure4"}, one_section<nvheaps::measure_transaction_sizes>},
+           {{"figure5", "figure6", "engines", "reads"}, nvheaps::measure_benchmarks},
+           {{"figure7"}, one_section<nvheaps::measure_other_systems>},
+           {{"figure8"}, one_section<nvheaps::tell_of_memcached>},
+       },
+       MemoryModel::kLineTimes},
   };
   return all;
 }
@@ -102,6 +123,7 @@ struct Options {
   std::string paper;
   std::vector<std::string> only;  // empty: all
   std::string dir = "/dev/shm";
+  std::string disk_dir = ".";
   std::uint64_t seed = 1;
   unsigned repetitions = 0;  // 0: those of the setting
   bool quick = false;
@@ -120,6 +142,7 @@ Settings settings_of(const Options& options) {
                       : options.quick ? quick_settings()
                                       : default_settings();
   settings.dir = options.dir;
+  settings.disk_dir = options.disk_dir;
   settings.seed = options.seed;
   if (options.repetitions != 0) settings.rules.repetitions = options.repetitions;
   return settings;
@@ -142,7 +165,17 @@ Evaluation begin_evaluation(const Paper& paper, const Settings& settings) {
   }
   evaluation.paper = paper.title;
   evaluation.setting = settings.name;
-  if (paper.has_write_buffer) {
+  if (paper.memory == MemoryModel::kLineTimes) {
+    evaluation.latency_ns = nvheaps::kPcm.write_ns;
+    evaluation.memory = fmt::format(
+        "lines on their way to memory take {:g} ns (STTM) or {:g} (PCM), one after the other; DRAM "
+        "as it is",
+        nvheaps::kSttm.write_ns, nvheaps::kPcm.write_ns);
+    if (nvheaps::others().berkeley.make != nullptr)
+      evaluation.environment.peers.emplace_back("Berkeley DB");
+    if (nvheaps::others().sqlite.make != nullptr)
+      evaluation.environment.peers.emplace_back("SQLite");
+  } else if (paper.memory == MemoryModel::kWriteBuffer) {
     evaluation.latency_ns = paper_softwrap::kLineNs;
     evaluation.memory = fmt::format(
         "a write-combining buffer of 8 lines for each thread, {:g} ns a line, {:g} ns a wait",
@@ -225,7 +258,7 @@ void add_reproduce_command(CLI::App& app) {
       "reproduce", "Run a paper's evaluation on this machine, its values beside ours");
   std::vector<std::string> names;
   for (const Paper& paper : papers()) names.emplace_back(paper.name);
-  command->add_option("paper", options->paper, "mnemosyne, blurred or softwrap")
+  command->add_option("paper", options->paper, "mnemosyne, blurred, softwrap or nvheaps")
       ->required()
       ->check(CLI::IsMember(names));
   command->add_option("--only", options->only, "only these, as in figure4,table5")->delimiter(',');
@@ -236,6 +269,11 @@ void add_reproduce_command(CLI::App& app) {
   command
       ->add_option("--dir", options->dir,
                    "where pools and files go: a file system in memory (default /dev/shm)")
+      ->check(CLI::ExistingDirectory);
+  command
+      ->add_option("--disk", options->disk_dir,
+                   "where the files of nvheaps' figure7 go that are on a disk (default the current "
+                   "directory)")
       ->check(CLI::ExistingDirectory);
   tools::add_count(*command, "--seed", options->seed, "of the keys");
   command->add_option("--reps", options->repetitions, "runs of each measurement")

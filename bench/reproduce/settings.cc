@@ -62,6 +62,11 @@ Settings quick_settings() {
                        .tree_inserts = 100,
                        .tpcc_line_ns = {1000},
                        .tpcc_divisor = 100};
+  settings.nvheaps = {
+      .sizes = {.array_words = 4096, .keys = 500, .vertices = 128, .edges = 512, .scale = 6},
+      .elements = 10'000,
+      .updates = {1, 4, 64},
+      .beside_others = {.array_words = 1000, .keys = 200, .vertices = 64, .edges = 256}};
   return settings;
 }
 
@@ -79,6 +84,13 @@ Settings full_settings() {
   settings.softwrap.array_words = std::uint64_t{1} << 27;
   settings.softwrap.tree_inserts = 1'000'000;
   settings.softwrap.tpcc_divisor = 1;
+  settings.nvheaps.sizes = {.array_words = std::uint64_t{1} << 24,
+                            .keys = 1'000'000,
+                            .vertices = 16'384,
+                            .edges = 131'072,
+                            .scale = 12};
+  settings.nvheaps.beside_others = {
+      .array_words = 1'000'000, .keys = 200'000, .vertices = 4096, .edges = 16'384};
   return settings;
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "bench/measure.h"
+#include "bench/nvheaps/sizes.h"
 #include "bench/reproduce/pcm_disk.h"
 #include "bench/reproduce/section.h"
 
@@ -39,9 +40,21 @@ struct SoftwrapSettings {
   std::int64_t tpcc_divisor = 10;  // of the standard's numbers of items, customers and orders
 };
 
+/// Of the evaluation of NV-heaps.
+struct NvHeapsSettings {
+  nvheaps::Sizes sizes;
+  std::uint64_t elements = 1'000'000;                                       // Figure 4
+  std::vector<std::uint64_t> updates = {1, 2, 4, 8, 16, 32, 64, 128, 256};  // the same
+  nvheaps::Sizes beside_others{.array_words = 100'000,                      // Figure 7
+                               .keys = 20'000,
+                               .vertices = 1024,
+                               .edges = 4096};
+};
+
 struct Settings {
   std::string name;  // quick, default or full
   std::string dir;
+  std::string disk_dir = ".";  // Figure 7 of NV-heaps
   std::uint64_t seed = 1;
   RaceRules rules;
   EmulatedMemory memory;                    // of every experiment but Figure 7
@@ -60,6 +73,7 @@ struct Settings {
   std::uint64_t ldap_entries = 0;           // added to a directory, Table 4
   BlurredSettings blurred;
   SoftwrapSettings softwrap;
+  NvHeapsSettings nvheaps;
 };
 
 Settings default_settings();

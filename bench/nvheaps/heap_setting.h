@@ -1,0 +1,45 @@
+// What a heap of the evaluation of NV-heaps is set up with: which of the paper's layers (§5.4), on which memory.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "perdure/domain/counted.h"
+#include "perdure/engine/engine.h"
+
+namespace perdure::bench::nvheaps {
+
+enum class Layer : std::uint8_t {
+  kBase,  // raw structures in a mapped file
+  kSafe,  // counted references and checked pointers: object_heap::unprotected
+  kTx,  // and transactions of one thread that is alone: without isolation (perdure/engine/solitude.h)
+  kCTx,  // and isolation: another thread is in a transaction all the time, so that nobody is alone
+  kNoDur,  // the same transactions, not durable: the engine `volatile`
+};
+constexpr std::string_view layer_name(Layer layer) {
+  constexpr std::array<std::string_view, 5> kNames = {"BASE", "SAFE", "TX", "C-TX", "NoDur"};
+  return kNames[static_cast<std::size_t>(layer)];
+}
+
+/// §4.1. A line on its way to memory takes `write_ns`, one after the other; 0: what the machine's own DRAM takes.
+struct Memory {
+  std::string_view name;
+  double write_ns;
+  double read_ns;
+};
+inline constexpr Memory kDram{"DRAM", 0, 25};
+inline constexpr Memory kSttm{"STTM", 95, 29};
+inline constexpr Memory kPcm{"PCM", 215, 67};
+inline constexpr std::array<Memory, 3> kMemories = {kDram, kSttm, kPcm};
+
+struct HeapSetting {
+  std::string dir;
+  Layer layer = Layer::kCTx;
+  EngineKind engine = EngineKind::kMnemosyne;  // of TX and C-TX
+  Memory memory = kDram;
+  bool count = false;
+};
+
+}  // namespace perdure::bench::nvheaps
