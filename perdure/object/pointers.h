@@ -70,6 +70,8 @@ class local {
 };
 
 template <class T>
+class weak_ref;
+template <class T>
 class handle;
 
 /// An owning reference, in a persistent class or an array.
@@ -99,6 +101,7 @@ class ref {
     return *this;
   }
   ref& operator=(const ref& to) { return *this = to.get(); }
+  ref& operator=(const weak_ref<T>& to);
   ref& operator=(const handle<T>& to);
   ref& operator=(std::nullptr_t) {
     set(0);
@@ -167,7 +170,9 @@ class handle {
   handle() = default;
   handle(std::nullptr_t) {}     // NOLINT
   handle(const local<T>& to) {  // NOLINT
-    if (to) entry_ = detail::Session::current->core->hold(*detail::Session::current, to.offset());
+    if (!to) return;
+    const Offset object = to.offset();  // first: it refuses where no transaction is running
+    entry_ = detail::Session::current->core->hold(*detail::Session::current, object);
   }
   handle(const ref<T>& to) : handle(to.get()) {}       // NOLINT
   handle(const weak_ref<T>& to) : handle(to.get()) {}  // NOLINT
@@ -199,6 +204,30 @@ class handle {
   detail::HandleEntry* entry_ = nullptr;
 };
 
+namespace detail {
+template <class P>
+inline constexpr bool is_pointer = false;
+template <class T>
+inline constexpr bool is_pointer<ref<T>> = true;
+template <class T>
+inline constexpr bool is_pointer<weak_ref<T>> = true;
+template <class T>
+inline constexpr bool is_pointer<local<T>> = true;
+template <class T>
+inline constexpr bool is_pointer<handle<T>> = true;
+}  // namespace detail
+
+/// Whether two of different kinds lead to the same object.
+template <class T, template <class> class P, template <class> class Q>
+  requires(detail::is_pointer<P<T>> && detail::is_pointer<Q<T>> && !std::same_as<P<T>, Q<T>>)
+bool operator==(const P<T>& a, const Q<T>& b) {
+  return static_cast<local<T>>(a) == static_cast<local<T>>(b);
+}
+
+template <class T>
+ref<T>& ref<T>::operator=(const weak_ref<T>& to) {
+  return *this = to.get();
+}
 template <class T>
 ref<T>& ref<T>::operator=(const handle<T>& to) {
   return *this = to.get();
