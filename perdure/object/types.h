@@ -151,7 +151,8 @@ constexpr bool names_all_fields() {
       [](auto... fields) {
         std::size_t at = 0;
         bool good = true;
-        const auto next = [&](std::size_t offset, std::size_t bytes, std::size_t alignment) {
+        [[maybe_unused]] const auto next = [&](std::size_t offset, std::size_t bytes,
+                                               std::size_t alignment) {
           good = good && offset == (at + alignment - 1) / alignment * alignment;
           at = offset + bytes;
         };
