@@ -1,5 +1,7 @@
 #include "perdure/object/handles.h"
 
+#include <thread>
+
 #include "perdure/object/core.h"
 
 namespace perdure::detail {
@@ -45,7 +47,12 @@ void HandleTable::drop(HandleEntry* entry) noexcept {
     }
   }
   delete entry;
-  if (ObjectCore* const core = table.core(); core != nullptr && object != 0) core->let_go(object);
+  if (object != 0) {
+    // Sequentially consistent, as in close(): either this one sees that the heap is closed, or close() sees and awaits it.
+    table.letting_go_.fetch_add(1, std::memory_order_seq_cst);
+    if (ObjectCore* const core = table.core_.load(std::memory_order_seq_cst)) core->let_go(object);
+    table.letting_go_.fetch_sub(1, std::memory_order_release);
+  }
   table.leave();
 }
 
@@ -65,7 +72,8 @@ void HandleTable::disown(Offset object) noexcept {
 }
 
 void HandleTable::close() noexcept {
-  core_.store(nullptr, std::memory_order_release);
+  core_.store(nullptr, std::memory_order_seq_cst);
+  while (letting_go_.load(std::memory_order_seq_cst) != 0) std::this_thread::yield();
   leave();
 }
 

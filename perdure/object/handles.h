@@ -41,7 +41,7 @@ class HandleTable {
   bool any_on(Offset object);
   /// The object never came to be: its handles lead nowhere.
   void disown(Offset object) noexcept;
-  /// By the heap, at its end.
+  /// By the heap, at its end. Waits for threads that are just ending an object whose last handle went.
   void close() noexcept;
 
  private:
@@ -53,7 +53,8 @@ class HandleTable {
   void leave() noexcept;
 
   std::atomic<ObjectCore*> core_;
-  std::atomic<std::size_t> users_{1};  // entries, and the heap
+  std::atomic<std::size_t> users_{1};       // entries, and the heap
+  std::atomic<std::size_t> letting_go_{0};  // threads that are in core()->let_go()
   std::array<Shard, 64> shards_;
 };
 
