@@ -4,6 +4,15 @@
 #include <cstring>
 
 namespace perdure::detail {
+namespace {
+
+/// Handles in thread_local and static variables may be dropped when their thread has no place in the pool any more.
+thread_local constinit bool thread_has_ended = false;
+struct ThreadEnd {
+  ~ThreadEnd() { thread_has_ended = true; }
+};
+
+}  // namespace
 
 using object_layout::Header;
 using object_layout::kCountMask;
@@ -78,6 +87,8 @@ PoolCore::Context& ObjectCore::context_for_session() {
     throw Exception(Code::kMisuse,
                     "a transaction on objects inside Pool::atomically on the same pool; begin with "
                     "object_heap::atomically");
+  [[maybe_unused]] thread_local ThreadEnd
+      behind_the_context;  // so it ends before that is given back
   return context;
 }
 
@@ -100,6 +111,7 @@ void ObjectCore::begin_attempt(Session& session) {
   session.given.clear();
   session.deaths_left = kDeathsAtOnce;
   session.left_dead = false;
+  session.ended = 0;
 }
 
 void ObjectCore::take_back(Session& session) noexcept {
@@ -108,10 +120,12 @@ void ObjectCore::take_back(Session& session) noexcept {
   give_places(session.taken);
   session.given.clear();
   session.left_dead = false;
+  session.ended = 0;
 }
 
 void ObjectCore::finish(Session& session) noexcept {
   give_places(session.given);
+  if (session.ended != 0) ended_.fetch_add(session.ended, std::memory_order_relaxed);
   try {
     if (session.left_dead) end_aside(session.stripe);
     while (!session.let_go.empty()) {
@@ -119,6 +133,7 @@ void ObjectCore::finish(Session& session) noexcept {
       session.let_go.pop_back();
       let_go(object);
     }
+    if (any_later_.load(std::memory_order_relaxed)) let_go_of_earlier_ones();
   } catch (...) {  // the pool refuses, or is full: the next open goes on
   }
 }
@@ -235,11 +250,22 @@ void ObjectCore::end_object(Session& session, Offset object, Word state) {
   const std::uint16_t number = object_layout::type_of(state);
   const TypeInfo* const type = number < by_number_.size() ? by_number_[number] : nullptr;
   if (type == nullptr) refuse_damage(session, "a type");
+  require_object(session, object, type->bytes);
   std::byte* const at = session.base + object;
   if (type->destroy != nullptr) type->destroy(at);
+  std::size_t dropped = 0;
   for (const Member& member : type->members) {
     if (member.kind == MemberKind::kValue) continue;
     auto* const elements = reinterpret_cast<Offset*>(at + member.offset);
+    const auto drop = [&](std::uint64_t from, std::uint64_t to) {
+      for (std::uint64_t i = from; i < to; ++i) {
+        const Offset target = session.load(elements[i]);
+        if (target == 0) continue;
+        member.kind == MemberKind::kRef ? drop_reference(session, target)
+                                        : drop_weak_reference(session, target);
+        ++dropped;
+      }
+    };
     std::uint64_t count = member.count;
     if (type->is_array) {
       auto& size = *reinterpret_cast<std::uint64_t*>(at);
@@ -248,24 +274,18 @@ void ObjectCore::end_object(Session& session, Offset object, Word state) {
         refuse_damage(session, "an array's size");
       if (count > kElementsAtOnce && session.tx != nullptr) {
         // The last ones; it comes again for the others.
-        for (std::uint64_t i = count - kElementsAtOnce; i < count; ++i) {
-          const Offset target = session.load(elements[i]);
-          if (target == 0) continue;
-          member.kind == MemberKind::kRef ? drop_reference(session, target)
-                                          : drop_weak_reference(session, target);
-        }
+        drop(count - kElementsAtOnce, count);
         session.store(size, count - kElementsAtOnce);
+        session.deaths_left = 0;
         return put_aside(session, object);
       }
     }
-    for (std::uint64_t i = 0; i < count; ++i) {
-      const Offset target = session.load(elements[i]);
-      if (target == 0) continue;
-      member.kind == MemberKind::kRef ? drop_reference(session, target)
-                                      : drop_weak_reference(session, target);
-    }
+    drop(0, count);
   }
+  // In the log a reference dropped weighs as much as an object ended: rows of them leave less room for others.
+  if (dropped > kFewReferences) session.deaths_left -= std::min(session.deaths_left, dropped);
   free(session, at - kHeaderBytes);
+  ++session.ended;
 }
 
 void ObjectCore::put_aside(Session& session, Offset object) {
@@ -341,16 +361,32 @@ Session& ObjectCore::session_of(const HandleEntry& entry) {
 
 void ObjectCore::let_go(Offset object) noexcept {
   try {
-    if (Session* const session = Session::current; session != nullptr && session->core == this)
-      return session->let_go.push_back(object);
-    if (pool_->core().context().tx.active()) return;  // the next open sees to it
+    Session* const session = Session::current;
+    if (session != nullptr && session->core == this) return session->let_go.push_back(object);
+    // In a transaction on something else nothing is waited for: who has what this needs may need what that one has.
+    if (session != nullptr || thread_has_ended || pool_->core().context().tx.active()) {
+      const std::lock_guard lock(later_mutex_);
+      later_.push_back(object);
+      any_later_.store(true, std::memory_order_relaxed);
+      return;
+    }
     run_own(
-        [&](Session& session) {
-          if (is_orphan(session, object)) consider(session, object);
+        [&](Session& own) {
+          if (is_orphan(own, object)) consider(own, object);
         },
         false, Durability::kRelaxed);
   } catch (...) {  // the pool refuses, or is full: it stays an orphan
   }
+}
+
+void ObjectCore::let_go_of_earlier_ones() {
+  std::vector<Offset> objects;
+  {
+    const std::lock_guard lock(later_mutex_);
+    objects.swap(later_);
+    any_later_.store(false, std::memory_order_relaxed);
+  }
+  for (const Offset object : objects) let_go(object);
 }
 
 bool ObjectCore::is_orphan(Session& session, Offset object) {
@@ -396,22 +432,24 @@ void ObjectCore::give_places(std::vector<std::uint32_t>& places) noexcept {
 }
 
 void ObjectCore::add_orphan_table() {
-  const Offset table = run_own(
+  run_own(
       [&](Session& session) {
         auto* const at = static_cast<OrphanTable*>(allocate(session, sizeof(OrphanTable)));
         OrphanTable empty{};
         empty.next = session.load(control_->orphans);
         session.tx->write(at, &empty, sizeof(empty));
         session.store(control_->orphans, session.offset_of(at));
-        return session.offset_of(at);
       },
       false, Durability::kStrict);
+  const std::vector<Offset> tables = recorded_orphan_tables();
   const std::lock_guard lock(orphans_mutex_);
-  const std::size_t first = orphan_tables_.size() * OrphanTable::kSlots;
-  free_places_.reserve(first + OrphanTable::kSlots);
-  orphan_tables_.push_back(table);
-  for (std::size_t i = OrphanTable::kSlots; i-- > 0;)
-    free_places_.push_back(static_cast<std::uint32_t>(first + i));
+  free_places_.reserve(tables.size() * OrphanTable::kSlots);
+  // Those that other threads add at the same time, too: places are numbered in the order of the list.
+  for (std::size_t table = orphan_tables_.size(); table < tables.size(); ++table) {
+    orphan_tables_.push_back(tables[table]);
+    for (std::size_t i = OrphanTable::kSlots; i-- > 0;)
+      free_places_.push_back(static_cast<std::uint32_t>(table * OrphanTable::kSlots + i));
+  }
 }
 
 // ---- objects --------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@
 // the last handle goes, or at the next open, it ends as above.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -45,7 +46,8 @@ namespace detail {
 class ObjectCore {
  public:
   static constexpr std::size_t kDeathsAtOnce = 64;
-  static constexpr std::uint64_t kElementsAtOnce = 256;  // of an array of references
+  static constexpr std::uint64_t kElementsAtOnce = 64;  // of an array of references
+  static constexpr std::size_t kFewReferences = 8;
 
   /// Makes the heap in `pool` if there is none and `create` says so; judges it, and goes on with what was cut off.
   /// `types`: of the program; the first is the root's. `keys`: what number_of() is asked for.
@@ -95,7 +97,8 @@ class ObjectCore {
 
   /// Errors: throws Exception kCorrupt unless an object of `bytes` may be at `target`.
   void require_object(Session& session, Offset target, std::uint64_t bytes) {
-    if (target % 16 != 0 || target < first_object_ || target + bytes > session.bytes) [[unlikely]]
+    if (target % 16 != 0 || target < first_object_ || target > session.bytes ||
+        bytes > session.bytes - target) [[unlikely]]
       require_object_now(session, target, bytes);
   }
   /// `field` refers to `to` from now on.
@@ -115,7 +118,8 @@ class ObjectCore {
   HandleEntry* hold(Session& session, Offset object);
   /// The running session, if the handle may be used in it. Errors: throws Exception kMisuse.
   static Session& session_of(const HandleEntry& entry);
-  /// The last handle on `object` has gone.
+  /// The last handle on `object` has gone. In a transaction on something else, and when the thread has ended, the next one on this
+  /// heap sees to it.
   void let_go(Offset object) noexcept;
 
   // ---- objects ------------------------------------------------------------------------------------
@@ -225,6 +229,8 @@ class ObjectCore {
   void give_places(std::vector<std::uint32_t>& places) noexcept;
   Word& place_at(std::uint32_t place);
   void add_orphan_table();
+  /// What let_go() could not do at once.
+  void let_go_of_earlier_ones();
 
   void* allocate(Session& session, std::uint64_t bytes);
   void free(Session& session, void* at);
@@ -235,6 +241,8 @@ class ObjectCore {
   void create();
   void judge_types();
   void record_type(Session& session, const TypeInfo& type);
+  /// The oldest first.
+  std::vector<Offset> recorded_orphan_tables();
   void find_orphan_tables();
   void go_on();
 
@@ -249,6 +257,10 @@ class ObjectCore {
   std::mutex orphans_mutex_;
   std::vector<Offset> orphan_tables_;
   std::vector<std::uint32_t> free_places_;
+  std::mutex later_mutex_;
+  std::vector<Offset> later_;  // objects whose last handle went where no transaction could be run
+  std::atomic<bool> any_later_{false};
+  std::atomic<std::uint64_t> ended_{0};  // objects, since the heap was opened
   ObjectRecovery recovery_;
 };
 

@@ -1,6 +1,8 @@
 // Opening an object heap: is it one, do the program's classes fit, what was cut off.
 #include <algorithm>
 #include <cstring>
+#include <exception>
+#include <new>
 
 #include "perdure/object/core.h"
 
@@ -15,6 +17,20 @@ namespace {
 Error corrupt(Pool& pool, const std::string& what) {
   return {Code::kCorrupt, pool.core().region().path() + ": " + what +
                               "; `perdure check` tells more, restore the heap from a backup"};
+}
+
+/// Classes are found again by their names.
+void require_names(const std::string& path, const std::vector<TypeInfo>& types) {
+  for (auto type = types.begin(); type != types.end(); ++type) {
+    auto again = TypeInfo::parse(type->text());
+    if (!again || again.value().text() != type->text())
+      throw Exception(Code::kMisuse, path + ": a class is called '" + type->name +
+                                         "'; a persistent_name is a word, without spaces");
+    if (std::any_of(types.begin(), type,
+                    [&](const TypeInfo& other) { return other.name == type->name; }))
+      throw Exception(Code::kMisuse, path + ": two classes are called " + type->name +
+                                         "; give one of them a persistent_name of its own");
+  }
 }
 
 }  // namespace
@@ -32,6 +48,7 @@ Result<std::unique_ptr<ObjectCore>> ObjectCore::open(Pool& pool, std::vector<Typ
                                                      std::vector<const void*> keys, bool create) {
   try {
     const std::string& path = pool.core().region().path();
+    require_names(path, types);
     std::unique_ptr<ObjectCore> core(new ObjectCore(pool, std::move(types), std::move(keys)));
     core->control_ = create ? pool.root<Control>(object_layout::kControlRoot)
                             : pool.find_root<Control>(object_layout::kControlRoot);
@@ -58,6 +75,13 @@ Result<std::unique_ptr<ObjectCore>> ObjectCore::open(Pool& pool, std::vector<Typ
     return core;
   } catch (const Exception& exception) {
     return exception.error();
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const std::exception& exception) {  // only the program's own code throws others
+    return Error{Code::kMisuse, pool.core().region().path() +
+                                    ": the destructor of an object whose end was cut off threw: " +
+                                    exception.what() +
+                                    "; nothing was lost, open the heap with one that does not"};
   }
 }
 
@@ -190,19 +214,25 @@ void ObjectCore::judge_types() {
   for (std::size_t i = 0; i < types_.size(); ++i) by_number_[numbers_[i]] = &types_[i];
 }
 
-void ObjectCore::find_orphan_tables() {
+std::vector<Offset> ObjectCore::recorded_orphan_tables() {
   const std::byte* const base = pool_->core().world().base;
+  std::vector<Offset> tables;
   pool_->read_only([&](Tx& tx) {
-    orphan_tables_.clear();
+    tables.clear();
     for (Offset at = tx.load(control_->orphans); at != 0;) {
-      if (!pool_->core().heap().holds(at, sizeof(OrphanTable)) || orphan_tables_.size() > (1 << 24))
+      if (!pool_->core().heap().holds(at, sizeof(OrphanTable)) || tables.size() > (1 << 24))
         throw Exception(corrupt(*pool_, "the list of orphans leads to byte " + std::to_string(at) +
                                             ", where none are"));
-      orphan_tables_.push_back(at);
+      tables.push_back(at);
       at = tx.load(reinterpret_cast<const OrphanTable*>(base + at)->next);
     }
   });
-  std::reverse(orphan_tables_.begin(), orphan_tables_.end());
+  std::reverse(tables.begin(), tables.end());
+  return tables;
+}
+
+void ObjectCore::find_orphan_tables() {
+  orphan_tables_ = recorded_orphan_tables();
   const std::size_t places = orphan_tables_.size() * OrphanTable::kSlots;
   free_places_.reserve(places);
   pool_->read_only([&](Tx& tx) {
@@ -215,7 +245,6 @@ void ObjectCore::find_orphan_tables() {
 }
 
 void ObjectCore::go_on() {
-  const std::uint64_t before = pool_->core().heap().usage().objects;
   for (std::size_t i = 0; i < object_layout::kStripes; ++i) {
     if (pool_->read_only([&](Tx& tx) { return tx.load(control_->stripes[i].dead); }) == 0) continue;
     ++recovery_.lists;
@@ -236,7 +265,7 @@ void ObjectCore::go_on() {
         },
         false, Durability::kStrict);
   }
-  recovery_.ended = before - std::min(before, pool_->core().heap().usage().objects);
+  recovery_.ended = ended_.load(std::memory_order_relaxed);
 }
 
 }  // namespace perdure::detail

@@ -32,6 +32,7 @@ struct Session {
   std::vector<std::uint32_t> given;
   std::size_t deaths_left = 0;  // so many objects may still end in this transaction
   bool left_dead = false;       // some were put aside
+  std::size_t ended = 0;        // objects that it ended
   // What is not taken back with an attempt.
   std::vector<Offset> let_go;  // objects whose last handle went
 
