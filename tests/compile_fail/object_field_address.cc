@@ -1,0 +1,10 @@
+// Expect: use of deleted function
+#include "perdure/object.h"
+
+struct Node : perdure::object<Node> {
+  perdure::field<int> value;
+  perdure::ref<Node> next;
+  PERDURE_FIELDS(Node, value, next);
+};
+
+auto* address(perdure::local<Node> node) { return &node->value; }

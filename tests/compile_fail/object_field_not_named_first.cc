@@ -1,0 +1,10 @@
+// Expect: PERDURE_FIELDS must name every field of the class, in their order
+#include "perdure/object.h"
+
+struct Node : perdure::object<Node> {
+  perdure::field<long> a;
+  perdure::field<long> b;
+  PERDURE_FIELDS(Node, b);
+};
+
+perdure::object_heap<Node> open() { return perdure::object_heap<Node>::open("x").value(); }

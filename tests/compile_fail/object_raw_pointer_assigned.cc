@@ -1,0 +1,10 @@
+// Expect: no match for
+#include "perdure/object.h"
+
+struct Node : perdure::object<Node> {
+  perdure::field<int> value;
+  perdure::ref<Node> next;
+  PERDURE_FIELDS(Node, value, next);
+};
+
+void use(perdure::local<Node> node, Node* raw) { node->next = raw; }

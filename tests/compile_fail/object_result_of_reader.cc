@@ -1,0 +1,12 @@
+// Expect: a transaction does not return a pointer into the heap
+#include "perdure/object.h"
+
+struct Node : perdure::object<Node> {
+  perdure::field<int> value;
+  perdure::ref<Node> next;
+  PERDURE_FIELDS(Node, value, next);
+};
+
+void use(perdure::object_heap<Node>& heap) {
+  heap.read_only([](auto root) { return root->next.get(); });
+}

@@ -1,0 +1,11 @@
+// Expect: this type owns something outside the heap
+#include <string>
+
+#include "perdure/object.h"
+
+struct Node : perdure::object<Node> {
+  perdure::field<std::string> name;
+  PERDURE_FIELDS(Node, name);
+};
+
+perdure::object_heap<Node> open() { return perdure::object_heap<Node>::open("x").value(); }

@@ -1,0 +1,10 @@
+// Expect: a class with virtual functions holds an address of this program run
+#include "perdure/object.h"
+
+struct Node : perdure::object<Node> {
+  virtual int value() { return 1; }
+  perdure::field<long> a;
+  PERDURE_FIELDS(Node, a);
+};
+
+perdure::object_heap<Node> open() { return perdure::object_heap<Node>::open("x").value(); }

@@ -1,0 +1,8 @@
+// Expect: a persistent class names its fields: PERDURE_FIELDS
+#include "perdure/object.h"
+
+struct Node : perdure::object<Node> {
+  perdure::field<long> a;
+};
+
+perdure::object_heap<Node> open() { return perdure::object_heap<Node>::open("x").value(); }

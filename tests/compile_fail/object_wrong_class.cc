@@ -1,0 +1,14 @@
+// Expect: no match for
+#include "perdure/object.h"
+
+struct Other : perdure::object<Other> {
+  perdure::field<int> value;
+  PERDURE_FIELDS(Other, value);
+};
+struct Node : perdure::object<Node> {
+  perdure::field<int> value;
+  perdure::ref<Node> next;
+  PERDURE_FIELDS(Node, value, next);
+};
+
+void use(perdure::local<Node> node, perdure::local<Other> other) { node->next = other; }
