@@ -25,7 +25,7 @@ struct Link : object<Link> {
   ref<Link> next;
   ref<Link> other;
   weak_ref<Link> back;
-  ref<text> label;
+  ref<chars> label;
   PERDURE_FIELDS(Link, number, check, ledger, next, other, back, label);
   ~Link() { ++ledger->ended; }
 };

@@ -36,13 +36,13 @@ struct Node : object<Node> {
   PERDURE_FIELDS(Node, value);
 };
 struct Root : object<Root> {
-  ref<text> name;
+  ref<chars> name;
   ref<array<field<std::uint64_t>>> numbers;
   ref<array<field<Pair>>> pairs;
   ref<array<field<Triple>>> triples;
   ref<array<ref<Node>>> nodes;
   ref<array<weak_ref<Node>>> weak_nodes;
-  weak_ref<text> weak_name;
+  weak_ref<chars> weak_name;
   PERDURE_FIELDS(Root, name, numbers, pairs, triples, nodes, weak_nodes, weak_name);
 };
 

@@ -23,7 +23,7 @@ struct Node : object<Node> {
   field<std::int64_t> value;
   ref<Node> next;
   weak_ref<Root> root;
-  std::array<ref<text>, 2> names;
+  std::array<ref<chars>, 2> names;
   PERDURE_FIELDS(Node, value, next, root, names);
   ~Node();
 };
@@ -33,7 +33,7 @@ struct Root : object<Root> {
   weak_ref<Node> weak;
   ref<array<ref<Node>>> row;
   ref<array<weak_ref<Node>>> weak_row;
-  ref<text> name;
+  ref<chars> name;
   field<std::int64_t> sum;
   PERDURE_FIELDS(Root, first, doomed, weak, row, weak_row, name, sum);
 };

@@ -433,7 +433,7 @@ TEST_P(Object, NullIsNotFollowed) {
     EXPECT_THAT(thrown_by([&] { root->weak->value = 1; }), HasSubstr("null reference"));
     EXPECT_THAT(thrown_by([&] { local<Node>(nullptr)->value = 1; }), HasSubstr("null"));
     EXPECT_THAT(thrown_by([&] { handle<Node>()->value = 1; }), HasSubstr("null reference"));
-    EXPECT_THAT(thrown_by([&] { local<text>(nullptr)[0] = 'x'; }), HasSubstr("null"));
+    EXPECT_THAT(thrown_by([&] { local<chars>(nullptr)[0] = 'x'; }), HasSubstr("null"));
     root->number = 1;  // what was refused did not end the transaction
   });
   EXPECT_EQ(heap->read_only([](auto root) { return root->number.get(); }), 1);

@@ -23,11 +23,11 @@ Result<void> check_names(const std::string& path, const std::vector<TypeInfo>& t
   std::set<std::string> names;
   for (const TypeInfo& type : types) {
     if (type.name.empty() || type.name.find_first_of(" \t\n") != std::string::npos)
-      return Error{Code::kInvalid, path + ": the class name '" + type.name +
-                                       "' is empty or has spaces; choose another persistent_name"};
+      return Error{Code::kMisuse, path + ": the class name '" + type.name +
+                                      "' is empty or has spaces; choose another persistent_name"};
     if (!names.insert(type.name).second)
-      return Error{Code::kInvalid, path + ": two classes are called " + type.name +
-                                       "; give one another persistent_name"};
+      return Error{Code::kMisuse, path + ": two classes are called " + type.name +
+                                      "; give one another persistent_name"};
   }
   return {};
 }

@@ -62,8 +62,6 @@ struct TypeInfo {
 
 namespace detail {
 
-class object_base;
-
 template <class T>
 std::string spelled() {
   std::string text;
@@ -176,9 +174,19 @@ using MemberTypes =
     decltype(std::apply([](auto... fields) { return List<typename decltype(fields)::type...>{}; },
                         T::perdure_fields()));
 
+/// Of a class in the paper's spelling (perdure/nvheaps.h).
+template <class T>
+constexpr bool declares_itself() {
+  if constexpr (requires { typename T::perdure_class; }) {
+    return std::is_same_v<typename T::perdure_class, T>;
+  } else {
+    return false;
+  }
+}
+
 template <class T>
 constexpr void require_persistent_class() {
-  static_assert(std::is_base_of_v<object_base, T>,
+  static_assert(std::is_base_of_v<object<T>, T> || declares_itself<T>(),
                 "perdure: a persistent class derives from perdure::object<itself>");
   static_assert(!std::is_polymorphic_v<T>,
                 "perdure: a class with virtual functions holds an address of this program run; it "

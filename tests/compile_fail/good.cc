@@ -44,7 +44,7 @@ struct Branch : perdure::object<Branch> {
   std::array<perdure::ref<Branch>, 2> children;
   perdure::weak_ref<Branch> parent;
   perdure::ref<perdure::array<perdure::ref<Leaf>>> leaves;
-  perdure::ref<perdure::text> name;
+  perdure::ref<perdure::chars> name;
   PERDURE_FIELDS(Branch, colour, place, children, parent, leaves, name);
   ~Branch() { name = nullptr; }
   void init(Colour with) { colour = with; }
