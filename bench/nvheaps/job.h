@@ -25,7 +25,7 @@ constexpr std::string_view work_name(Work work) {
 class Job {
  public:
   virtual ~Job() = default;
-  /// Threads: one call for each of them, except in BASE and SAFE and TX: one thread.
+  /// Threads: one call for each of them; in BASE, SAFE and TX there is one.
   virtual void run(std::uint64_t operations, unsigned thread) = 0;
   /// Errors: throws Exception kCorrupt when an invariant does not hold, or an operation is lost. Requires: nobody runs.
   virtual void check() = 0;

@@ -43,7 +43,7 @@ struct OtherKind {
   /// Null when it has nothing that fits the workload.
   std::unique_ptr<OtherStore> (*make)(const OtherOptions&);
 };
-/// Berkeley DB first; filled by the files peer_*.cc before main().
+/// Filled by the files peer_*.cc before main().
 struct Others {
   OtherKind berkeley{"Berkeley DB", nullptr};
   OtherKind sqlite{"SQLite", nullptr};

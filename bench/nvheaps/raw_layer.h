@@ -100,7 +100,6 @@ class RawField {
   }
   RawField& operator=(const RawField& other) { return *this = other.get(); }
   RawField& operator+=(const T& by) { return *this = static_cast<T>(get() + by); }
-  RawField& operator-=(const T& by) { return *this = static_cast<T>(get() - by); }
 
  private:
   T value_;

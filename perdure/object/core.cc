@@ -460,8 +460,11 @@ Offset ObjectCore::make(std::size_t type, std::uint64_t bytes) {
                     "an object is made outside a transaction on its heap; wrap the code in "
                     "heap.atomically([&] { ... })");
   Session& session = *Session::current;
-  session.born.reserve(session.born.size() + 1);
-  session.unreferenced.reserve(session.unreferenced.size() + 1);
+  // Before the object is there. They grow by doubling, not by one.
+  session.born.push_back(0);
+  session.born.pop_back();
+  session.unreferenced.push_back(0);
+  session.unreferenced.pop_back();
   auto* const at = static_cast<std::byte*>(allocate(session, kHeaderBytes + bytes));
   std::array<Word, 64> words{};
   words[0] = Word{numbers_[type]} << object_layout::kTypeShift;
