@@ -147,8 +147,8 @@ class UndoObjects final : public UndoLogging<D> {
       std::uint64_t bytes;
     };
     void log_before() {
-      old_.reserve(old_.size() + writes_.size());
-      lines_.reserve(lines_.size() + 1);
+      make_room(old_, writes_.size());
+      make_room(lines_, 1);
       const std::uint64_t usable = engine_->ring_words(slot_) / 2;
       // An entry has at most two words more than it keeps.
       const std::size_t at_once = std::max<std::uint64_t>(1, usable / 8);
@@ -207,6 +207,11 @@ class UndoObjects final : public UndoLogging<D> {
       if (!engine.domain_.fence(Site::kHeadFence)) engine.fail();
       log().truncate_to(start);
       in_spills_ = old_.size();
+    }
+    /// As push_back() would, so that many times do not take their square.
+    template <class T>
+    static void make_room(std::vector<T>& in, std::size_t more) {
+      if (in.capacity() - in.size() < more) in.reserve(std::max(in.size() + more, 2 * in.size()));
     }
     TornbitLog& log() { return engine_->parts_.logs->slot(slot_).log; }
 

@@ -410,10 +410,10 @@ Word& ObjectCore::place_at(std::uint32_t place) {
 std::uint32_t ObjectCore::take_place(Session& session) {
   const std::lock_guard lock(orphans_mutex_);
   if (free_places_.empty()) throw NoPlace{};
-  session.taken.reserve(session.taken.size() + 1);
+  session.taken.push_back(0);  // first: of memory it may fail
   const std::uint32_t place = free_places_.back();
   free_places_.pop_back();
-  session.taken.push_back(place);
+  session.taken.back() = place;
   return place;
 }
 
