@@ -167,21 +167,18 @@ class UndoObjects final : public UndoLogging<D> {
     }
     /// What a transaction keeps beyond half of its log goes to space reserved in the heap, which the log names.
     ///   1. write it there, fence                  cut here ⇒ the log has all of it yet
-    ///   2. name it, and what was spilled before, at the log's tail, fence
+    ///   2. name it, and what was spilled before (unless it is in there, too), at the log's tail, fence
     ///   3. move the head to there, fence          cut before ⇒ some words go back twice, to the same value
     void spill() {
       UndoObjects& engine = *engine_;
-      const std::uint64_t names = (spills_.size() + 1) * TornbitLog::log_words(kNameWords);
-      if (names > log().ring().count / 4 || names > log().free_words())
-        throw Exception(Code::kNoSpace,
-                        engine.parts_.region->path() +
-                            ": a transaction changes more than its undo log of " +
-                            std::to_string(engine.ring_words(slot_) * kWordBytes) +
-                            " bytes can name; make smaller transactions, or create the pool with "
-                            "larger ring_bytes");
+      // When the names become many, all goes to one place.
+      const bool all =
+          (spills_.size() + 1) * TornbitLog::log_words(kNameWords) > log().ring().count / 8;
+      const std::size_t named_before = all ? spills_.size() : 0;
       log().reserve_memory(TornbitLog::log_words(kNameWords));
       std::vector<Word> entries;
-      record::encode_entries(std::span<const MaskedWrite>(old_).subspan(in_spills_), entries);
+      record::encode_entries(std::span<const MaskedWrite>(old_).subspan(all ? 0 : in_spills_),
+                             entries);
       const std::uint64_t bytes = entries.size() * kWordBytes;
       Heap& heap = *engine.parts_.heap;
       spills_.reserve(spills_.size() + 1);
@@ -195,7 +192,7 @@ class UndoObjects final : public UndoLogging<D> {
       // Orders: the copies before the record that names them.
       if (!engine.domain_.fence(Site::kSpillFence)) engine.fail();
       const std::uint64_t start = log().tail();
-      for (const Spilled& spilled : spills_) {
+      for (const Spilled& spilled : std::span(spills_).subspan(named_before)) {
         std::array<Word, kNameWords> record{
             0, record::entry_head(spilled.space, 1, record::Kind::kSpill) | record::kLast,
             spilled.words, spilled.crc};
@@ -207,6 +204,8 @@ class UndoObjects final : public UndoLogging<D> {
       if (!engine.domain_.fence(Site::kHeadFence)) engine.fail();
       log().truncate_to(start);
       in_spills_ = old_.size();
+      for (std::size_t i = 0; i < named_before; ++i) engine.parts_.heap->cancel(spills_[i].space);
+      spills_.erase(spills_.begin(), spills_.begin() + static_cast<std::ptrdiff_t>(named_before));
     }
     /// As push_back() would, so that many times do not take their square.
     template <class T>

@@ -358,7 +358,7 @@ Session& ObjectCore::session_of(const HandleEntry& entry) {
 
 void ObjectCore::end_if_orphan(Offset object) noexcept {
   try {
-    if (pool_->core().context().tx.active()) {
+    if (!can_run()) {
       const std::lock_guard lock(later_mutex_);
       later_.push_back(object);
       any_later_.store(true, std::memory_order_relaxed);
@@ -369,7 +369,15 @@ void ObjectCore::end_if_orphan(Offset object) noexcept {
           if (is_orphan(session, object)) consider(session, object);
         },
         false, Durability::kRelaxed);
-  } catch (...) {  // the pool refuses, or is full, or the thread ends: it stays an orphan
+  } catch (...) {  // the pool refuses, or is full: it stays an orphan
+  }
+}
+
+bool ObjectCore::can_run() {
+  try {
+    return !pool_->core().context().tx.active();
+  } catch (const Exception&) {  // a thread that is ending, or one too many
+    return false;
   }
 }
 
@@ -409,7 +417,7 @@ Word& ObjectCore::place_at(std::uint32_t place) {
 
 std::uint32_t ObjectCore::take_place(Session& session) {
   const std::lock_guard lock(orphans_mutex_);
-  if (free_places_.empty()) throw NoPlace{};
+  if (free_places_.empty()) throw NoPlace{orphan_tables_.size()};
   session.taken.push_back(0);  // first: of memory it may fail
   const std::uint32_t place = free_places_.back();
   free_places_.pop_back();
@@ -425,15 +433,22 @@ void ObjectCore::give_places(std::vector<std::uint32_t>& places) noexcept {
   places.clear();
 }
 
-void ObjectCore::add_orphan_table() {
+void ObjectCore::add_orphan_tables(std::size_t beyond) {
   // One at a time: the places of a table are told by when it came.
   const std::lock_guard one(growing_mutex_);
+  // As many as there are, so that a transaction that wants thousands does not run again for each table.
+  for (std::size_t wanted = std::max<std::size_t>(1, 2 * beyond);
+       !add_orphan_table_up_to(wanted);) {
+  }
+}
+
+bool ObjectCore::add_orphan_table_up_to(std::size_t wanted) {
   {
     const std::lock_guard lock(orphans_mutex_);
-    if (!free_places_.empty()) return;  // another thread has
+    if (orphan_tables_.size() >= wanted) return true;
     // Now: nothing may fail between the commit and what is known of it.
-    orphan_tables_.reserve(orphan_tables_.size() + 1);
-    free_places_.reserve((orphan_tables_.size() + 1) * OrphanTable::kSlots);
+    orphan_tables_.reserve(wanted);
+    free_places_.reserve(wanted * OrphanTable::kSlots);
   }
   const Offset table = run_own(
       [&](Session& session) {
@@ -450,6 +465,7 @@ void ObjectCore::add_orphan_table() {
   orphan_tables_.push_back(table);
   for (std::size_t i = OrphanTable::kSlots; i-- > 0;)
     free_places_.push_back(static_cast<std::uint32_t>(first + i));
+  return orphan_tables_.size() >= wanted;
 }
 
 // ---- objects --------------------------------------------------------------------------------------

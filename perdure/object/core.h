@@ -127,7 +127,7 @@ class ObjectCore {
   HandleEntry* hold(Session& session, Offset object);
   /// The running session, if the handle may be used in it. Errors: throws Exception kMisuse.
   static Session& session_of(const HandleEntry& entry);
-  /// The last handle on `object` has gone. In a plain transaction on the pool, the next one on the heap sees to it. Requires: no session.
+  /// The last handle on `object` has gone. Where no transaction can be run, the next one on the heap sees to it. Requires: no session.
   void end_if_orphan(Offset object) noexcept;
 
   // ---- objects ------------------------------------------------------------------------------------
@@ -149,8 +149,10 @@ class ObjectCore {
   [[noreturn]] static void refuse_elsewhere();
 
  private:
-  /// Thrown through an attempt that needs one more orphan than there is place for.
-  struct NoPlace {};
+  /// Thrown through an attempt that needs one more orphan than there is place for in so many tables.
+  struct NoPlace {
+    std::size_t tables;
+  };
 
   class Scope {
    public:
@@ -200,14 +202,16 @@ class ObjectCore {
       }
     };
     for (;;) {
+      std::size_t tables = 0;
       try {
         // Around the commit as well: when that fails, handles among the results go.
         const Scope scope(session);
         return attempt(pool_->core(), context, read_only, durability, whole,
                        [&] { take_back(session); });
-      } catch (const NoPlace&) {  // is made, and then it runs again
+      } catch (const NoPlace& no_place) {  // is made, and then it runs again
+        tables = no_place.tables;
       }
-      add_orphan_table();
+      add_orphan_tables(tables);
     }
   }
 
@@ -239,7 +243,11 @@ class ObjectCore {
   std::uint32_t take_place(Session& session);
   void give_places(std::vector<std::uint32_t>& places) noexcept;
   Word& place_at(std::uint32_t place);
-  void add_orphan_table();
+  /// Makes more of them than `beyond`, unless another thread has.
+  void add_orphan_tables(std::size_t beyond);
+  bool add_orphan_table_up_to(std::size_t wanted);
+  /// Whether this thread may run a transaction of its own.
+  bool can_run();
   /// What end_if_orphan() could not do at once.
   void end_earlier_orphans();
 
