@@ -273,7 +273,7 @@ TEST_P(Handles, ManyInOneTransactionAndPlacesAreUsedAgain) {
     });
     EXPECT_EQ(value_of(held[299]), 299);
     held.clear();
-    EXPECT_EQ(heap.objects(), empty + 4);  // tables for 300
+    EXPECT_EQ(heap.objects(), empty + 7);  // of tables there are 8 now, for 300: they double
   }
 }
 
@@ -342,7 +342,7 @@ TEST_P(Handles, OrphansOfManyThreadsFindTheirPlacesAgain) {
     crowd.kill();
     ASSERT_EQ(crowd->recovery().orphans, 390u);
     ASSERT_EQ(crowd->recovery().ended, 390u);
-    ASSERT_LE(crowd.objects(), before + 9);
+    ASSERT_LE(crowd.objects(), before + 16);  // seven tables are needed; they double
   }
 }
 
