@@ -85,6 +85,9 @@ class ObjectCore {
   /// A yardstick. One thread.
   template <class Body>
   std::invoke_result_t<Body&> run_unprotected(Body&& body) {
+    if (const Session* const running = Session::current;
+        running != nullptr && running->core == this && running->tx == nullptr)
+      return body();
     refuse_unless_home_is_all();
     Session session;
     begin(session, nullptr, 0, false);
