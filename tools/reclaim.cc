@@ -2,7 +2,6 @@
 #include "perdure/object/reclaim.h"
 
 #include "perdure/object/layout.h"
-
 #include "tools/command.h"
 #include "tools/reachability.h"
 
