@@ -12,7 +12,7 @@
 //
 //   auto heap = perdure::object_heap<List>::open_or_create("numbers.heap").value();
 //   heap.atomically([&](auto list) {
-//     auto node = heap.template make<Node>();
+//     auto node = heap.make<Node>();
 //     node->value = 7;
 //     node->next = list->first;
 //     list->first = node;

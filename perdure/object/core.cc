@@ -81,12 +81,11 @@ PoolCore::Context& ObjectCore::context_for_session() {
   return context;
 }
 
-void ObjectCore::begin(Session& session, Tx* tx, std::size_t slot, bool read_only) {
+void ObjectCore::begin(Session& session, Tx* tx, std::size_t slot) {
   session.tx = tx;
   session.core = this;
   session.base = pool_->core().world().base;
   session.stripe = slot % object_layout::kStripes;
-  session.read_only = read_only;
 }
 
 void ObjectCore::begin_attempt(Session& session) {

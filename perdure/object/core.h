@@ -72,7 +72,8 @@ class ObjectCore {
 
   // ---- transactions -------------------------------------------------------------------------------
 
-  /// Runs body() as one transaction; in one on the same heap, as a part of it.
+  /// Runs body() as one transaction; in one on the same heap, as a part of it. Effect, durability, errors, threads: Pool::atomically,
+  /// and kMisuse inside a transaction on another heap. Objects that it leaves without references end with it, or behind it.
   template <class Body>
   std::invoke_result_t<Body&> run(Body&& body, bool read_only, Durability durability) {
     if (Session* const running = Session::current) {
@@ -90,7 +91,7 @@ class ObjectCore {
       return body();
     refuse_unless_home_is_all();
     Session session;
-    begin(session, nullptr, 0, false);
+    begin(session, nullptr, 0);
     const Finish finish_it(*this, session);
     const Scope scope(session);
     begin_attempt(session);
@@ -127,6 +128,7 @@ class ObjectCore {
     if (proxy == 0) return 0;
     return session.load(proxy_at(session, proxy).target);
   }
+  /// One more handle on `object`. Errors: throws Exception kMisuse when its end has begun; may end the attempt.
   HandleEntry* hold(Session& session, Offset object);
   /// The running session, if the handle may be used in it. Errors: throws Exception kMisuse.
   static Session& session_of(const HandleEntry& entry);
@@ -191,7 +193,7 @@ class ObjectCore {
                                                 Durability durability) {
     PoolCore::Context& context = context_for_session();
     Session session;
-    begin(session, &context.tx, context.slot, read_only);
+    begin(session, &context.tx, context.slot);
     const Finish finish_it(*this, session);
     const auto whole = [&] {
       begin_attempt(session);
@@ -219,7 +221,7 @@ class ObjectCore {
   }
 
   PoolCore::Context& context_for_session();
-  void begin(Session& session, Tx* tx, std::size_t slot, bool read_only);
+  void begin(Session& session, Tx* tx, std::size_t slot);
   void begin_attempt(Session& session);
   /// An attempt comes to nothing.
   void take_back(Session& session) noexcept;

@@ -23,7 +23,6 @@ struct Session {
   std::uint64_t serial = 0;  // another for each attempt of each thread
   ObjectCore* core = nullptr;
   std::size_t stripe = 0;
-  bool read_only = false;
   Session* outer = nullptr;
 
   // What an attempt did that is settled at its end.

@@ -49,8 +49,6 @@ class Survey {
 
   /// After run(): an object or proxy that counts more references than were found. Wrong, too, unless what nothing reaches has them.
   const std::optional<std::string>& uncounted() const { return uncounted_; }
-  std::uint64_t objects() const { return objects_.size(); }
-  const std::vector<TypeInfo>& types() const { return types_; }
 
  private:
   struct Found {
