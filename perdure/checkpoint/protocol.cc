@@ -1,0 +1,508 @@
+#include "perdure/checkpoint/protocol.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace perdure::checkpoint {
+
+// ---- Sets of free places, and the way from numbers to entries ---------------------------------------
+
+Protocol::Pool::Pool(std::uint32_t size) : words_((size + 63) / 64, ~std::uint64_t{0}), free_(size) {
+  if (size % 64 != 0) words_.back() = (std::uint64_t{1} << size % 64) - 1;
+}
+
+std::uint32_t Protocol::Pool::take() {
+  if (free_ == 0) return kNone;
+  while (words_[first_] == 0) ++first_;
+  const auto index = first_ * 64 + std::uint32_t(std::countr_zero(words_[first_]));
+  take_this(index);
+  return index;
+}
+
+void Protocol::Pool::take_this(std::uint32_t index) {
+  words_[index / 64] &= ~(std::uint64_t{1} << index % 64);
+  --free_;
+}
+
+void Protocol::Pool::give(std::uint32_t index) {
+  words_[index / 64] |= std::uint64_t{1} << index % 64;
+  first_ = std::min(first_, index / 64);
+  ++free_;
+}
+
+bool Protocol::Pool::has(std::uint32_t index) const {
+  return (words_[index / 64] >> index % 64 & 1) != 0;
+}
+
+void Protocol::Index::set(std::uint32_t number, std::uint32_t entry) {
+  if (number >= entries_.size()) {
+    if (entry == kNone) return;
+    entries_.resize(std::bit_ceil(number + 1), kNone);
+  }
+  entries_[number] = entry;
+}
+
+// ---- Beginning --------------------------------------------------------------------------------------
+
+Protocol::Protocol(const Geometry& geometry, const Rules& rules)
+    : geometry_(geometry),
+      rules_(rules),
+      blocks_(geometry.block_entries + geometry.spill_entries),
+      pages_(geometry.page_entries),
+      block_pool_(geometry.block_entries + geometry.spill_entries),
+      page_pool_(geometry.page_entries),
+      slots_(geometry.block_slots),
+      buffers_(geometry.buffers) {}
+
+Protocol::Protocol(const Geometry& geometry, const Image& image, const Rules& rules)
+    : Protocol(geometry, rules) {
+  epoch_ = image.epoch + 1;
+  image_ = image;
+  for (const BlockAt& at : image.blocks) {
+    const std::uint32_t entry = add_block(at.block, true);
+    blocks_[entry].last = at.slot;
+    slots_.take_this(at.slot);
+  }
+  for (const PageAt& at : image.pages) {
+    page_pool_.take_this(at.slot);
+    ++pages_tracked_;
+    pages_[at.slot].page = at.page;
+    pages_[at.slot].in_slot = true;
+    page_index_.set(at.page, at.slot);
+  }
+}
+
+// ---- Loads ------------------------------------------------------------------------------------------
+
+Place Protocol::visible(std::uint32_t block) const {
+  const std::uint32_t page = page_entry_of(page_of(block));
+  const std::uint32_t at = block_entry_of(block);
+  if (page != kNone) {
+    if (at != kNone && blocks_[at].work.area == Area::kBuffer) return blocks_[at].work;
+    return {Area::kPageCache, page};
+  }
+  if (at == kNone) return {Area::kHome, block};
+  const BlockEntry& entry = blocks_[at];
+  if (entry.work.area != Area::kNowhere) return entry.work;
+  if (entry.draining != kNone) return {Area::kBuffer, entry.draining};
+  if (entry.last != kNone) return {Area::kSlot, entry.last};
+  return {Area::kHome, block};
+}
+
+BlockState Protocol::state(std::uint32_t block) const {
+  const std::uint32_t at = block_entry_of(block);
+  if (at == kNone) return BlockState::kFree;
+  const BlockEntry& entry = blocks_[at];
+  const bool in_slot = entry.last != kNone;
+  switch (entry.work.area) {
+    case Area::kSlot: return BlockState::kDirty;
+    case Area::kHome: return BlockState::kHidden;
+    case Area::kBuffer:
+      if (page_tracked(page_of(block))) return BlockState::kLoan;
+      return in_slot ? BlockState::kPreHidden : BlockState::kPreDirty;
+    default: return in_slot ? BlockState::kClean : BlockState::kFree;
+  }
+}
+
+// ---- Stores -----------------------------------------------------------------------------------------
+
+StoreTo Protocol::store(std::uint32_t block, bool may_spill) {
+  moves_.clear();
+  const Place before = visible(block);
+  const std::uint32_t page = page_of(block);
+  std::uint32_t page_entry = page_entry_of(page);
+  if (page_entry == kNone && geometry_.scheme == Scheme::kPagesOnly) {
+    // No blocks are tracked in this scheme: the whole page is at home.
+    page_entry = add_page(page);
+    if (page_entry == kNone) return wait_or_end();
+    moves_.push_back({page, true, CopyCause::kMigration, {Area::kHome, page}, {Area::kPageCache, page_entry}});
+  }
+  if (page_entry != kNone) return store_to_page(block, page_entry, before);
+  const std::uint32_t entry = block_entry_of(block);
+  if (checkpointing_ && rules_.buffer_while_checkpointing) return store_to_buffer(block, entry, before);
+  return store_in_place(block, entry, before, may_spill);
+}
+
+StoreTo Protocol::store_to_page(std::uint32_t block, std::uint32_t page_entry, Place before) {
+  PageEntry& page = pages_[page_entry];
+  const std::uint32_t at = block_entry_of(block);
+  if (page.frozen && rules_.freeze_pages) {
+    if (geometry_.scheme == Scheme::kPagesOnly) return {Verdict::kWait, {}, before};
+    const StoreTo to = store_to_buffer(block, at, before);
+    if (to.verdict == Verdict::kStore) page.stores = std::min(page.stores + 1, Geometry::kMostStores);
+    return to;
+  }
+  if (at != kNone && blocks_[at].work.area == Area::kBuffer) {  // a loan comes back
+    leave_buffer(blocks_[at]);
+    if (blocks_[at].last == kNone && blocks_[at].draining == kNone) drop_block(at);
+  }
+  page.dirty = true;
+  page.stores = std::min(page.stores + 1, Geometry::kMostStores);
+  return {Verdict::kStore, {Area::kPageCache, page_entry}, before};
+}
+
+StoreTo Protocol::store_to_buffer(std::uint32_t block, std::uint32_t at, Place before) {
+  if (at == kNone || blocks_[at].work.area != Area::kBuffer) {
+    if (buffers_.free() == 0) return wait_or_end();
+    if (at == kNone) at = add_block(block, false);
+    if (at == kNone && !rules_.replace_only_between_checkpoints && replace_clean_entry())
+      at = add_block(block, false);
+    if (at == kNone) return wait_or_end();
+    blocks_[at].work = {Area::kBuffer, buffers_.take()};
+    if (blocks_[at].last == kNone) ++promised_slots_;
+  }
+  BlockEntry& entry = blocks_[at];
+  entry.stores = std::min(entry.stores + 1, Geometry::kMostStores);
+  return {Verdict::kStore, entry.work, before};
+}
+
+StoreTo Protocol::store_in_place(std::uint32_t block, std::uint32_t at, Place before, bool may_spill) {
+  if (at == kNone) {
+    if (!slot_to_spare()) return wait_or_end();
+    at = add_block(block, may_spill);
+    if (at == kNone && replace_clean_entry()) at = add_block(block, false);
+    if (at == kNone) return wait_or_end();
+  }
+  BlockEntry& entry = blocks_[at];
+  if (entry.work.area == Area::kBuffer) leave_buffer(entry);  // an earlier checkpoint no longer forbids NVM
+  if (entry.work.area == Area::kNowhere) {
+    if (entry.last == kNone) {
+      if (!slot_to_spare()) return wait_or_end();
+      entry.work = {Area::kSlot, slots_.take()};
+    } else if (rules_.alternate_block_places) {
+      entry.work = {Area::kHome, block};
+    } else {
+      entry.work = {Area::kSlot, entry.last};
+    }
+  }
+  entry.stores = std::min(entry.stores + 1, Geometry::kMostStores);
+  return {Verdict::kStore, entry.work, before};
+}
+
+StoreTo Protocol::wait_or_end() const {
+  return {checkpointing_ ? Verdict::kWait : Verdict::kEndEpoch, {}, {}};
+}
+
+// A clean block goes home, its entry goes to another. Its slot is what a crash still reads until the next
+// commit, so that one block may have been copied in part.
+bool Protocol::replace_clean_entry() {
+  while (blocks_tracked_ >= geometry_.block_entries) {  // more than once after a spill
+    std::uint32_t tried = 0;
+    for (; tried < blocks_.size(); ++tried) {
+      const std::uint32_t at = replacing_;
+      replacing_ = replacing_ + 1 < blocks_.size() ? replacing_ + 1 : 0;
+      const BlockEntry& entry = blocks_[at];
+      if (entry.block == kNone || entry.last == kNone || entry.work.area != Area::kNowhere ||
+          entry.draining != kNone || page_tracked(page_of(entry.block)))
+        continue;
+      moves_.push_back({entry.block,
+                        false,
+                        CopyCause::kReplacement,
+                        {Area::kSlot, entry.last},
+                        {Area::kHome, entry.block}});
+      give_up_slot(entry.last);
+      drop_block(at);
+      break;
+    }
+    if (tried == blocks_.size()) return false;
+  }
+  return true;
+}
+
+// ---- Entries ----------------------------------------------------------------------------------------
+
+std::uint32_t Protocol::add_block(std::uint32_t block, bool may_spill) {
+  if (blocks_tracked_ >= geometry_.block_entries) {
+    if (!may_spill) return kNone;
+    ++spilled_;
+  }
+  const std::uint32_t at = block_pool_.take();
+  if (at == kNone) return kNone;
+  ++blocks_tracked_;
+  blocks_[at] = {};
+  blocks_[at].block = block;
+  block_index_.set(block, at);
+  return at;
+}
+
+void Protocol::drop_block(std::uint32_t at) {
+  block_index_.set(blocks_[at].block, kNone);
+  blocks_[at] = {};
+  block_pool_.give(at);
+  --blocks_tracked_;
+}
+
+std::uint32_t Protocol::add_page(std::uint32_t page) {
+  const std::uint32_t at = page_pool_.take();
+  if (at == kNone) return kNone;
+  ++pages_tracked_;
+  pages_[at] = {};
+  pages_[at].page = page;
+  page_index_.set(page, at);
+  return at;
+}
+
+void Protocol::drop_page(std::uint32_t at) {
+  page_index_.set(pages_[at].page, kNone);
+  pages_[at] = {};
+  page_pool_.give(at);
+  --pages_tracked_;
+}
+
+void Protocol::give_up_slot(std::uint32_t slot) {
+  if (rules_.keep_given_up_slots) {
+    given_up_slots_.push_back(slot);
+  } else {
+    slots_.give(slot);
+  }
+}
+
+void Protocol::leave_buffer(BlockEntry& entry) {
+  buffers_.give(entry.work.index);
+  entry.work = {};
+  if (entry.last == kNone) --promised_slots_;
+}
+
+// ---- The end of an epoch ----------------------------------------------------------------------------
+
+const Plan& Protocol::end_epoch() {
+  plan_.merges.clear();
+  plan_.fills.clear();
+  plan_.blocks.clear();
+  plan_.pages.clear();
+  if (rules_.return_loans) return_loans();
+  count_stores_of_pages();
+  for (std::uint32_t at = 0; at < blocks_.size(); ++at)
+    if (blocks_[at].block != kNone) end_of_block(at);
+  for (std::uint32_t at = 0; at < pages_.size(); ++at)
+    if (pages_[at].page != kNone) end_of_page(at);
+  for (const std::uint32_t page : dense_) promote(page);
+  freeze_image();
+  ++epoch_;
+  checkpointing_ = true;
+  return plan_;
+}
+
+void Protocol::return_loans() {
+  for (std::uint32_t at = 0; at < blocks_.size(); ++at) {
+    BlockEntry& entry = blocks_[at];
+    if (entry.block == kNone || entry.work.area != Area::kBuffer) continue;
+    const std::uint32_t page = page_entry_of(page_of(entry.block));
+    if (page == kNone) continue;
+    plan_.merges.push_back(
+        {entry.block, false, CopyCause::kCheckpoint, entry.work, {Area::kPageCache, page}});
+    pages_[page].dirty = true;
+    leave_buffer(entry);
+    if (entry.last == kNone) drop_block(at);
+  }
+}
+
+// Fills dense_ with the pages under block remapping that had more than `to_pages` stores.
+void Protocol::count_stores_of_pages() {
+  dense_.clear();
+  const bool may_promote = geometry_.scheme == Scheme::kDual;
+  for (const BlockEntry& entry : blocks_) {
+    if (entry.block == kNone || entry.stores == 0 || !may_promote) continue;
+    const std::uint32_t page = page_of(entry.block);
+    if (page_tracked(page)) continue;
+    std::uint32_t stores = 0;
+    bool first = true;  // one judgement for a page: with its first block that was stored to
+    const std::uint32_t begin = page * geometry_.blocks_per_page;
+    for (std::uint32_t block = begin; block < begin + geometry_.blocks_per_page; ++block) {
+      const std::uint32_t at = block_entry_of(block);
+      if (at == kNone || blocks_[at].stores == 0) continue;
+      if (block < entry.block) first = false;
+      stores += blocks_[at].stores;
+    }
+    if (first && stores > geometry_.to_pages) dense_.push_back(page);
+  }
+}
+
+void Protocol::end_of_block(std::uint32_t at) {
+  BlockEntry& entry = blocks_[at];
+  entry.stores = 0;
+  const Place work = entry.work;
+  switch (work.area) {
+    case Area::kSlot:  // already where it will be found: only the table is to be saved
+      entry.last = work.index;
+      entry.work = {};
+      break;
+    case Area::kHome:
+      give_up_slot(entry.last);
+      drop_block(at);
+      break;
+    case Area::kBuffer: {
+      Place to = {Area::kHome, entry.block};
+      if (entry.last == kNone) {
+        --promised_slots_;
+        to = {Area::kSlot, slots_.take()};
+        entry.last = to.index;
+      } else {
+        give_up_slot(entry.last);
+        entry.last = kNone;
+      }
+      plan_.blocks.push_back({entry.block, false, CopyCause::kCheckpoint, work, to});
+      entry.draining = work.index;
+      entry.work = {};
+      break;
+    }
+    default: break;
+  }
+}
+
+void Protocol::end_of_page(std::uint32_t at) {
+  PageEntry& page = pages_[at];
+  const bool leaves = page.stores < geometry_.to_blocks;
+  page.stores = 0;
+  if (!page.dirty && !(leaves && page.in_slot)) {
+    if (leaves) drop_page(at);  // its last checkpoint is at home, or in its blocks' slots
+    return;
+  }
+  const bool to_home = page.in_slot == rules_.alternate_page_places;
+  const Place to = to_home ? Place{Area::kHome, page.page} : Place{Area::kPageSlot, at};
+  plan_.pages.push_back({page.page, true, page.dirty ? CopyCause::kCheckpoint : CopyCause::kMigration,
+                         {Area::kPageCache, at}, to});
+  page.in_slot = !to_home;
+  page.dirty = false;
+  page.frozen = true;
+  page.leaving = leaves && to_home;
+  if (page.in_slot) {  // the page's own checkpoint takes the place of its blocks'
+    const std::uint32_t begin = page.page * geometry_.blocks_per_page;
+    for (std::uint32_t block = begin; block < begin + geometry_.blocks_per_page; ++block) {
+      const std::uint32_t entry = block_entry_of(block);
+      if (entry == kNone || blocks_[entry].last == kNone) continue;
+      give_up_slot(blocks_[entry].last);
+      blocks_[entry].last = kNone;
+      if (blocks_[entry].work.area == Area::kNowhere && blocks_[entry].draining == kNone) drop_block(entry);
+    }
+  }
+  if (page.leaving && !rules_.keep_leaving_pages) drop_page(at);
+}
+
+// Under page writeback from now on. Its last checkpoint is where its blocks are, until its own first one.
+void Protocol::promote(std::uint32_t page) {
+  if (page_pool_.free() == 0) return;
+  const std::size_t fills = plan_.fills.size();
+  const std::uint32_t begin = page * geometry_.blocks_per_page;
+  for (std::uint32_t block = begin; block < begin + geometry_.blocks_per_page; ++block)
+    plan_.fills.push_back({block, false, CopyCause::kMigration, visible(block), {}});
+  const std::uint32_t at = add_page(page);
+  for (std::size_t fill = fills; fill < plan_.fills.size(); ++fill)
+    plan_.fills[fill].to = {Area::kPageCache, at};
+  if (rules_.keep_blocks_of_new_pages) return;
+  for (std::uint32_t block = begin; block < begin + geometry_.blocks_per_page; ++block) {
+    const std::uint32_t entry = block_entry_of(block);
+    if (entry == kNone || blocks_[entry].draining != kNone) continue;
+    give_up_slot(blocks_[entry].last);
+    drop_block(entry);
+  }
+}
+
+void Protocol::freeze_image() {
+  image_.epoch = epoch_;
+  image_.blocks.clear();
+  image_.pages.clear();
+  for (const BlockEntry& entry : blocks_)
+    if (entry.block != kNone && entry.last != kNone) image_.blocks.push_back({entry.block, entry.last});
+  for (std::uint32_t at = 0; at < pages_.size(); ++at)
+    if (pages_[at].page != kNone && pages_[at].in_slot) image_.pages.push_back({pages_[at].page, at});
+}
+
+void Protocol::page_saved(std::size_t place) {
+  const std::uint32_t at = page_entry_of(plan_.pages[place].number);
+  if (at != kNone && !pages_[at].leaving) pages_[at].frozen = false;
+}
+
+void Protocol::commit() {
+  checkpointing_ = false;
+  for (const std::uint32_t slot : given_up_slots_) slots_.give(slot);
+  given_up_slots_.clear();
+  for (std::uint32_t at = 0; at < blocks_.size(); ++at) {
+    BlockEntry& entry = blocks_[at];
+    if (entry.block == kNone || entry.draining == kNone) continue;
+    buffers_.give(entry.draining);
+    entry.draining = kNone;
+    if (entry.last == kNone && entry.work.area == Area::kNowhere) drop_block(at);
+  }
+  for (std::uint32_t at = 0; at < pages_.size(); ++at) {
+    if (pages_[at].page == kNone) continue;
+    pages_[at].frozen = false;
+    if (pages_[at].leaving) drop_page(at);
+  }
+}
+
+// ---- For tests --------------------------------------------------------------------------------------
+
+std::string Protocol::broken_invariant() const {
+  std::uint32_t blocks = 0, pages = 0, promised = 0;
+  std::vector<int> slot_users(geometry_.block_slots, 0), buffer_users(geometry_.buffers, 0);
+  for (const BlockEntry& entry : blocks_) {
+    if (entry.block == kNone) continue;
+    ++blocks;
+    const bool covered = page_tracked(page_of(entry.block));
+    if (block_index_.of(entry.block) >= blocks_.size() || &blocks_[block_index_.of(entry.block)] != &entry)
+      return "an entry is not found by its block";
+    if (entry.last == kNone && entry.work.area == Area::kNowhere && entry.draining == kNone)
+      return "an entry holds nothing";
+    if (entry.last != kNone) ++slot_users[entry.last];
+    if (entry.work.area == Area::kSlot && entry.work.index != entry.last) ++slot_users[entry.work.index];
+    if (entry.work.area == Area::kBuffer) {
+      ++buffer_users[entry.work.index];
+      promised += entry.last == kNone ? 1 : 0;
+    }
+    if (entry.draining != kNone) {
+      ++buffer_users[entry.draining];
+      if (!checkpointing_) return "a block is copied while no checkpoint runs";
+    }
+    if (checkpointing_ && (entry.work.area == Area::kSlot || entry.work.area == Area::kHome))
+      return "a block is dirty or hidden while a checkpoint runs";
+    if (covered && (entry.work.area == Area::kSlot || entry.work.area == Area::kHome))
+      return "a block of a tracked page has its working copy in NVM";
+    if (entry.work.area == Area::kSlot && entry.last != kNone)
+      return "a block is stored to beside its last checkpoint";
+  }
+  for (const std::uint32_t slot : given_up_slots_) ++slot_users[slot];
+  for (std::uint32_t slot = 0; slot < geometry_.block_slots; ++slot)
+    if (slot_users[slot] + (slots_.has(slot) ? 1 : 0) != 1) return "a slot has no owner, or two";
+  for (std::uint32_t buffer = 0; buffer < geometry_.buffers; ++buffer)
+    if (buffer_users[buffer] + (buffers_.has(buffer) ? 1 : 0) != 1) return "a buffer has no owner, or two";
+  for (const PageEntry& page : pages_) {
+    if (page.page == kNone) continue;
+    ++pages;
+    if (page.frozen && !checkpointing_) return "a page is frozen while no checkpoint runs";
+    if (page.leaving && !page.frozen) return "a leaving page can be stored to";
+  }
+  if (blocks != blocks_tracked_ || pages != pages_tracked_) return "entries were counted wrongly";
+  if (blocks > geometry_.block_entries + geometry_.spill_entries) return "more entries than the table has";
+  if (promised != promised_slots_) return "promised slots were counted wrongly";
+  if (!checkpointing_ && slots_.free() < promised_slots_) return "slots were promised that are not there";
+  return {};
+}
+
+void Protocol::append_state(std::vector<std::uint32_t>& to) const {
+  // Beyond the thresholds all counts decide alike.
+  const std::uint32_t most = std::max(geometry_.to_pages + 1, geometry_.to_blocks);
+  to.push_back(checkpointing_ ? 1 : 0);
+  to.push_back(replacing_);
+  for (const BlockEntry& entry : blocks_) {
+    to.insert(to.end(), {entry.block, entry.last, std::uint32_t(entry.work.area), entry.work.index,
+                         entry.draining, std::min(entry.stores, most)});
+  }
+  for (const PageEntry& page : pages_) {
+    to.insert(to.end(), {page.page, std::uint32_t(page.in_slot) | std::uint32_t(page.dirty) << 1 |
+                                        std::uint32_t(page.frozen) << 2 | std::uint32_t(page.leaving) << 3,
+                         std::min(page.stores, most)});
+  }
+  std::vector<std::uint32_t> given_up = given_up_slots_;
+  std::ranges::sort(given_up);
+  to.insert(to.end(), given_up.begin(), given_up.end());
+  to.push_back(kNone);
+  if (!checkpointing_) return;
+  for (const std::vector<Copy>* copies : {&plan_.blocks, &plan_.pages}) {
+    for (const Copy& copy : *copies)
+      to.insert(to.end(), {copy.number, std::uint32_t(copy.to.area), copy.to.index});
+    to.push_back(kNone);
+  }
+}
+
+}  // namespace perdure::checkpoint
