@@ -5,7 +5,8 @@
      qemu-x86_64 -plugin libperdure_emulator.so,ring=FD[,skip=N][,instructions=N] program arguments...
 
    ring=FD         the shared memory; must come from this process's parent
-   skip=N          records nothing before N instructions have run
+   skip=N          records nothing before N instructions have run; skip=mark: before the program says
+                   so by the system call PERDURE_MARK_BEGIN (sim/memory/marks.h)
    instructions=N  ends the program after N more
 
    Both counts are rounded up to whole blocks of code, and so are gaps: the instructions of a block
@@ -25,6 +26,7 @@
 #include <unistd.h>
 
 #include "sim/emulator/plugin_api.h"
+#include "sim/memory/marks.h"
 #include "sim/memory/ring.h"
 
 PERDURE_EXPORT int qemu_plugin_version = 1;
@@ -35,7 +37,9 @@ enum { LINE_SHIFT = 6, MOST_GAP = 2047, KNOWN_INFOS = 256 };
 enum { FETCH = 0, LOAD = 1, STORE = 2, RUN = 3 };
 static const uint64_t address_mask = ((uint64_t)1 << 48) - 1;
 
-enum phase { SKIPPING, RECORDING, SILENT /* an unrecorded child */ };
+enum phase { SKIPPING, SKIPPED /* recording is about to begin */, RECORDING, SILENT /* a child */ };
+
+#define TO_THE_MARK UINT64_MAX
 
 static struct {
   uint64_t* cursor; /* where the next record goes, before `end` of the batch */
@@ -45,10 +49,11 @@ static struct {
   uint64_t left;    /* instructions that are still to be recorded */
   uint32_t fast;    /* RECORDING, and there is one thread */
   enum phase phase;
-  uint32_t threads;     /* more than one */
-  pthread_mutex_t lock; /* of everything here, once there are several */
-  uint64_t skip, skipped;
+  uint32_t threads;            /* more than one */
+  pthread_mutex_t lock;        /* of everything here, once there are several */
+  uint64_t skip, skipped;      /* skip may be TO_THE_MARK */
   uint64_t limit, above_limit; /* by the block that reached it */
+  qemu_plugin_id_t id;
   struct perdure_ring* ring;
   struct {
     qemu_plugin_meminfo_t info;
@@ -116,12 +121,6 @@ static void end(enum perdure_ring_state why) {
   publish(PERDURE_RING_LAST);
 }
 
-static void begin_recording(void) {
-  s.left = s.limit;
-  s.phase = RECORDING;
-  s.fast = !s.threads;
-}
-
 /* A block as one number, so that a callback loads nothing: instructions (10 bits), lines behind the
    first (7 bits), the first line. A block lies in two pages of 4 KiB at most. */
 static void* pack_block(const struct qemu_plugin_tb* block) {
@@ -179,10 +178,7 @@ static __attribute__((noinline, cold)) void end_at_limit(void) {
 static __attribute__((noinline)) void on_block_slow(uint64_t block) {
   lock_if_shared();
   const uint64_t count = block & 1023;
-  if (s.phase == SKIPPING && s.skipped >= s.skip) begin_recording();
-  if (s.phase == SKIPPING) {
-    s.skipped += count;
-  } else if (s.phase == RECORDING) {
+  if (s.phase == RECORDING) {
     if (s.left == 0) end_at_limit();
     if (count > s.left) s.above_limit = count - s.left;
     s.left -= count - s.above_limit;
@@ -250,6 +246,56 @@ static void on_exit_of_program(qemu_plugin_id_t id, void* user) {
   if (s.phase != SILENT) end(PERDURE_RING_EXITED);
 }
 
+static void register_for_recording(qemu_plugin_id_t id) {
+  qemu_plugin_register_vcpu_init_cb(id, on_thread);
+  qemu_plugin_register_vcpu_tb_trans_cb(id, on_translation);
+  qemu_plugin_register_atexit_cb(id, on_exit_of_program, NULL);
+  s.phase = RECORDING;
+  s.fast = !s.threads;
+}
+
+/* Skipping is quick because blocks are translated without what records them; at its end all of them
+   are forgotten, and translated again. */
+static void end_skipping(qemu_plugin_id_t id) {
+  s.phase = SKIPPED;
+  qemu_plugin_reset(id, register_for_recording);
+}
+
+static void on_skipped_block(unsigned vcpu, void* count) {
+  (void)vcpu;
+  lock_if_shared();
+  s.skipped += (uintptr_t)count;
+  if (s.phase == SKIPPING && s.skipped >= s.skip) end_skipping(s.id);
+  unlock_if_shared();
+}
+
+static void on_skipped_translation(qemu_plugin_id_t id, struct qemu_plugin_tb* block) {
+  const uint64_t count = qemu_plugin_tb_n_insns(block);
+  (void)id;
+  if (s.skip == TO_THE_MARK)
+    qemu_plugin_register_vcpu_tb_exec_inline(block, QEMU_PLUGIN_INLINE_ADD_U64, &s.skipped, count);
+  else
+    qemu_plugin_register_vcpu_tb_exec_cb(block, on_skipped_block, QEMU_PLUGIN_CB_NO_REGS,
+                                         (void*)(uintptr_t)count);
+}
+
+static void on_system_call(qemu_plugin_id_t id, unsigned vcpu, int64_t number, uint64_t a1,
+                           uint64_t a2, uint64_t a3, uint64_t a4, uint64_t a5, uint64_t a6,
+                           uint64_t a7, uint64_t a8) {
+  (void)vcpu, (void)a2, (void)a3, (void)a4, (void)a5, (void)a6, (void)a7, (void)a8;
+  if (number != SYS_getpid || a1 != PERDURE_MARK_BEGIN) return;
+  lock_if_shared();
+  if (s.phase == SKIPPING) end_skipping(id);
+  unlock_if_shared();
+}
+
+static void register_for_skipping(qemu_plugin_id_t id) {
+  qemu_plugin_register_vcpu_init_cb(id, on_thread);
+  qemu_plugin_register_vcpu_tb_trans_cb(id, on_skipped_translation);
+  qemu_plugin_register_atexit_cb(id, on_exit_of_program, NULL);
+  if (s.skip == TO_THE_MARK) qemu_plugin_register_vcpu_syscall_cb(id, on_system_call);
+}
+
 static int complain(const char* what, const char* value) {
   fprintf(stderr, "perdure: %s: %s\n", what, value);
   return -1;
@@ -285,6 +331,8 @@ PERDURE_EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t* i
     const size_t name = (size_t)(value++ - argv[i]);
     if (name == 4 && strncmp(argv[i], "ring", 4) == 0) {
       ring = value;
+    } else if (strcmp(argv[i], "skip=mark") == 0) {
+      s.skip = TO_THE_MARK;
     } else if (name == 4 && strncmp(argv[i], "skip", 4) == 0) {
       s.skip = strtoull(value, &rest, 10);
     } else if (name == 12 && strncmp(argv[i], "instructions", 12) == 0) {
@@ -299,11 +347,14 @@ PERDURE_EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t* i
 
   begin_batch();
   s.line = UINT64_MAX;
+  s.left = s.limit;
+  s.id = id;
   pthread_mutex_init(&s.lock, NULL);
   pthread_atfork(NULL, NULL, on_fork_in_child);
-  qemu_plugin_register_vcpu_init_cb(id, on_thread);
-  qemu_plugin_register_vcpu_tb_trans_cb(id, on_translation);
-  qemu_plugin_register_atexit_cb(id, on_exit_of_program, NULL);
+  if (s.skip == 0)
+    register_for_recording(id);
+  else
+    register_for_skipping(id);
   s.ring->state = PERDURE_RING_RUNNING;
   return 0;
 }

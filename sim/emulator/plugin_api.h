@@ -30,11 +30,16 @@ typedef struct {
 
 enum qemu_plugin_cb_flags { QEMU_PLUGIN_CB_NO_REGS = 0 };
 enum qemu_plugin_mem_rw { QEMU_PLUGIN_MEM_RW = 3 };
+enum qemu_plugin_op { QEMU_PLUGIN_INLINE_ADD_U64 = 0 };
 
+typedef void (*simple_cb)(qemu_plugin_id_t);
 typedef void (*vcpu_cb)(qemu_plugin_id_t, unsigned vcpu);
 typedef void (*translation_cb)(qemu_plugin_id_t, struct qemu_plugin_tb*);
 typedef void (*execution_cb)(unsigned vcpu, void* user);
 typedef void (*memory_cb)(unsigned vcpu, qemu_plugin_meminfo_t, uint64_t address, void* user);
+typedef void (*system_call_cb)(qemu_plugin_id_t, unsigned vcpu, int64_t number, uint64_t a1,
+                               uint64_t a2, uint64_t a3, uint64_t a4, uint64_t a5, uint64_t a6,
+                               uint64_t a7, uint64_t a8);
 typedef void (*exit_cb)(qemu_plugin_id_t, void* user);
 
 void qemu_plugin_register_vcpu_init_cb(qemu_plugin_id_t, vcpu_cb);
@@ -44,6 +49,11 @@ void qemu_plugin_register_vcpu_tb_exec_cb(struct qemu_plugin_tb*, execution_cb,
 void qemu_plugin_register_vcpu_mem_cb(struct qemu_plugin_insn*, memory_cb,
                                       enum qemu_plugin_cb_flags, enum qemu_plugin_mem_rw,
                                       void* user);
+void qemu_plugin_register_vcpu_tb_exec_inline(struct qemu_plugin_tb*, enum qemu_plugin_op,
+                                              void* word, uint64_t operand);
+void qemu_plugin_register_vcpu_syscall_cb(qemu_plugin_id_t, system_call_cb);
+/* Forgets every callback and every translated block, soon; then calls back. */
+void qemu_plugin_reset(qemu_plugin_id_t, simple_cb);
 void qemu_plugin_register_atexit_cb(qemu_plugin_id_t, exit_cb, void* user);
 
 size_t qemu_plugin_tb_n_insns(const struct qemu_plugin_tb*);

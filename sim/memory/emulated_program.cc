@@ -147,14 +147,15 @@ void EmulatedProgram::spawn(const Launch& launch, const std::string& emulator,
   std::vector<std::string> words = {
       emulator,
       "-cpu",
-      "qemu64",
+      "qemu64,+rdrand",
       "-s",
       "8388608",
       "-seed",
       "1",
       "-plugin",
-      commas_doubled(plugin) + ",ring=" + std::to_string(kRingInChild) + ",skip=" +
-          std::to_string(launch.skip) + ",instructions=" + std::to_string(launch.instructions),
+      commas_doubled(plugin) + ",ring=" + std::to_string(kRingInChild) +
+          ",skip=" + (launch.skip_to_mark ? "mark" : std::to_string(launch.skip)) +
+          ",instructions=" + std::to_string(launch.instructions),
       program};
   words.insert(words.end(), launch.arguments.begin(), launch.arguments.end());
   std::vector<std::string> settings = {"PATH=/usr/bin:/bin", "HOME=/", "LANG=C"};

@@ -28,8 +28,9 @@ struct Launch {
   std::vector<std::string> environment;  // NAME=value, besides a fixed PATH, HOME and LANG
   std::string directory;                 // where it runs; empty: here
   std::string input = "/dev/null";
-  std::string output = "/dev/null";         // created or emptied
-  std::uint64_t skip = 0;                   // instructions that are not recorded
+  std::string output = "/dev/null";  // created or emptied
+  std::uint64_t skip = 0;            // instructions that are not recorded
+  bool skip_to_mark = false;         // instead: all before the begin mark (sim/memory/marks.h)
   std::uint64_t instructions = UINT64_MAX;  // the program is ended after so many more
   std::string plugin;                       // empty: find_plugin()
   std::string emulator = "qemu-x86_64";
