@@ -82,15 +82,15 @@ void store(std::uint32_t& word, std::uint32_t value) {
 
 }  // namespace
 
-std::string EmulatedProgram::find_plugin() {
+std::string find_part(const std::string& name) {
   const fs::path here = fs::read_symlink("/proc/self/exe").parent_path();
-  for (const fs::path& folder : {here, here.parent_path(), here.parent_path() / PERDURE_LIBDIR}) {
-    const fs::path candidate = folder / kPluginName;
+  for (const fs::path& folder : {here, here.parent_path(), here.parent_path() / PERDURE_PARTS}) {
+    const fs::path candidate = folder / name;
     if (fs::exists(candidate)) return candidate;
   }
-  throw Exception(Code::kNotFound, std::string(kPluginName) + ": not in " + here.string() +
-                                       ", its parent, or " PERDURE_LIBDIR
-                                       " beside it; build perdure_emulator, or say where it is");
+  throw Exception(Code::kNotFound, name + ": not in " + here.string() +
+                                       ", in the folder above, or there in " PERDURE_PARTS
+                                       "; build the target perdure_memory");
 }
 
 EmulatedProgram::EmulatedProgram(const Launch& launch) : name_(launch.program) {
@@ -99,7 +99,7 @@ EmulatedProgram::EmulatedProgram(const Launch& launch) : name_(launch.program) {
     throw Exception(Code::kNotFound,
                     launch.emulator + ": not found; install the package qemu-user");
   const std::string plugin =
-      launch.plugin.empty() ? find_plugin() : fs::absolute(launch.plugin).string();
+      launch.plugin.empty() ? find_part(kPluginName) : fs::absolute(launch.plugin).string();
   if (::access(plugin.c_str(), R_OK) != 0)
     throw Exception(Code::kNotFound, plugin + ": the emulator's plugin is not there");
   const auto program = find_executable(launch.program);

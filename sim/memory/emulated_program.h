@@ -32,9 +32,14 @@ struct Launch {
   std::uint64_t skip = 0;            // instructions that are not recorded
   bool skip_to_mark = false;         // instead: all before the begin mark (sim/memory/marks.h)
   std::uint64_t instructions = UINT64_MAX;  // the program is ended after so many more
-  std::string plugin;                       // empty: find_plugin()
+  std::string plugin;                       // empty: the one that was built with this library
   std::string emulator = "qemu-x86_64";
 };
+
+/// The path of a file that was built with this library, the plugin or a guest (sim/guest): beside this
+/// executable, in the folder above, or in the installation's lib/perdure.
+/// Errors: Exception (kNotFound).
+std::string find_part(const std::string& name);
 
 class EmulatedProgram final : public AccessSource {
  public:
@@ -56,10 +61,6 @@ class EmulatedProgram final : public AccessSource {
   bool reached_limit() const { return reached_limit_; }
   std::uint64_t instructions() const { return instructions_; }
   std::uint64_t skipped() const { return skipped_; }
-
-  /// The plugin: beside this executable, in the folder above, or in the installation's lib folder.
-  /// Errors: Exception (kNotFound).
-  static std::string find_plugin();
 
  private:
   void map_ring();
