@@ -1,0 +1,90 @@
+#include "sim/memory/generators.h"
+
+#include <algorithm>
+
+namespace perdure::memory {
+namespace {
+
+constexpr std::uint64_t kBlock = 64;
+constexpr std::uint64_t kWord =
+    32;  // the word of a block that is accessed, as in the authors' programs
+constexpr std::uint64_t kBlocksOfMegabyte = (1 << 20) / kBlock;
+constexpr std::uint64_t kWindow = 16 * kBlocksOfMegabyte;
+constexpr std::uint64_t kShift = 2048;
+constexpr std::uint64_t kRounds = 2;  // of sliding: pairs for each block of a window
+constexpr std::size_t kBatchPairs = 8192;
+
+struct Gaps {
+  unsigned load;
+  unsigned store;
+};
+constexpr Gaps gaps_of(Pattern pattern, Draw draw) {
+  if (pattern == Pattern::kStreaming) return draw == Draw::kXorshift ? Gaps{18, 2} : Gaps{59, 2};
+  return draw == Draw::kXorshift ? Gaps{17, 17} : Gaps{59, 58};
+}
+
+}  // namespace
+
+MicroBenchmark::MicroBenchmark(Pattern pattern, unsigned factor, std::uint64_t seed, Draw draw)
+    : sequential_writes_(pattern == Pattern::kStreaming),
+      load_gap_(gaps_of(pattern, draw).load),
+      store_gap_(gaps_of(pattern, draw).store),
+      random_(seed * 2 + 1) {  // Xorshift never leaves 0.
+  const std::uint64_t f = factor;
+  switch (pattern) {
+    case Pattern::kRandom:
+      for (std::uint64_t step = 0; step < 32 * f; ++step)
+        phases_.push_back({step * kWindow, kWindow, 49'152});
+      break;
+    case Pattern::kStreaming: {
+      const std::uint64_t blocks = 96 * f * kBlocksOfMegabyte;
+      phases_.push_back({0, blocks, blocks});
+      break;
+    }
+    case Pattern::kSliding:
+      for (std::uint64_t first = 0; first < kWindow; first += kShift)
+        phases_.push_back({first, kShift, kShift * kRounds});
+      for (std::uint64_t step = 1; step <= 3 * f; ++step)
+        phases_.push_back({step * kShift, kWindow, kWindow * kRounds});
+      break;
+  }
+  for (const Phase& phase : phases_)
+    array_bytes_ = std::max(array_bytes_, (phase.first_block + phase.blocks) * kBlock);
+  batch_.reserve(2 * kBatchPairs + 1);
+}
+
+std::uint64_t MicroBenchmark::pairs() const {
+  std::uint64_t all = 0;
+  for (const Phase& phase : phases_) all += phase.pairs;
+  return all;
+}
+
+std::uint64_t MicroBenchmark::random_block(const Phase& phase) {
+  random_ ^= random_ << 13;
+  random_ ^= random_ >> 7;
+  random_ ^= random_ << 17;
+  return phase.first_block + ((random_ >> 32) * phase.blocks >> 32);
+}
+
+std::span<const Access> MicroBenchmark::next() {
+  const auto word = [](std::uint64_t block) { return kArray + block * kBlock + kWord; };
+  batch_.clear();
+  if (!begun_) batch_.push_back(Access::of(AccessKind::kFetch, kCode, 6, 1));
+  begun_ = true;
+  while (phase_ < phases_.size() && batch_.size() < 2 * kBatchPairs) {
+    const Phase& phase = phases_[phase_];
+    if (pair_ == phase.pairs) {
+      ++phase_;
+      pair_ = 0;
+      continue;
+    }
+    batch_.push_back(Access::of(AccessKind::kLoad, word(random_block(phase)), 3, load_gap_));
+    const std::uint64_t written =
+        sequential_writes_ ? phase.first_block + pair_ : random_block(phase);
+    batch_.push_back(Access::of(AccessKind::kStore, word(written), 3, store_gap_));
+    ++pair_;
+  }
+  return batch_;
+}
+
+}  // namespace perdure::memory
