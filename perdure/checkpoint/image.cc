@@ -30,7 +30,8 @@ std::uint32_t crc_of(const Header& header) { return crc32c(&header, offsetof(Hea
 
 std::size_t Image::most_bytes(const Geometry& geometry) {
   return kHeaderBytes +
-         (std::size_t{geometry.block_entries} + geometry.spill_entries + geometry.page_entries) * kEntryBytes;
+         (std::size_t{geometry.block_entries} + geometry.spill_entries + geometry.page_entries +
+          geometry.spill_pages) * kEntryBytes;
 }
 
 std::vector<unsigned char> Image::tables() const {
@@ -63,7 +64,8 @@ std::string Image::read(std::span<const unsigned char> backup, const Geometry& g
   if (header.magic != kMagic) return "no backup of tables";
   if (header.version != kVersion) return "of another version";
   if (header.header_crc != crc_of(header)) return "the header's checksum does not hold";
-  if (header.blocks > geometry.block_entries + geometry.spill_entries || header.pages > geometry.page_entries)
+  if (header.blocks > geometry.block_entries + geometry.spill_entries || 
+      header.pages > geometry.page_entries + geometry.spill_pages)
     return "more entries than the tables have";
   Image image;
   image.epoch = header.epoch;
@@ -76,7 +78,8 @@ std::string Image::read(std::span<const unsigned char> backup, const Geometry& g
   if (header.pages != 0)
     std::memcpy(image.pages.data(), tables + header.blocks * kEntryBytes, header.pages * kEntryBytes);
 
-  std::vector<bool> slots(geometry.block_slots), page_slots(geometry.page_entries);
+  std::vector<bool> slots(geometry.block_slots), 
+      page_slots(geometry.page_entries + geometry.spill_pages);
   std::unordered_set<std::uint32_t> blocks, pages;
   for (const BlockAt& at : image.blocks) {
     if (at.slot >= slots.size() || slots[at.slot]) return "a slot is out of range or used twice";

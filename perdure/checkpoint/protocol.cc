@@ -48,9 +48,9 @@ Protocol::Protocol(const Geometry& geometry, const Rules& rules)
     : geometry_(geometry),
       rules_(rules),
       blocks_(geometry.block_entries + geometry.spill_entries),
-      pages_(geometry.page_entries),
+      pages_(geometry.page_entries + geometry.spill_pages),
       block_pool_(geometry.block_entries + geometry.spill_entries),
-      page_pool_(geometry.page_entries),
+      page_pool_(geometry.page_entries + geometry.spill_pages),
       slots_(geometry.block_slots),
       buffers_(geometry.buffers) {}
 
@@ -70,6 +70,7 @@ Protocol::Protocol(const Geometry& geometry, const Image& image, const Rules& ru
     pages_[at.slot].in_slot = true;
     page_index_.set(at.page, at.slot);
   }
+  find_clean();
 }
 
 // ---- Loads ------------------------------------------------------------------------------------------
@@ -113,7 +114,7 @@ StoreTo Protocol::store(std::uint32_t block, bool may_spill) {
   std::uint32_t page_entry = page_entry_of(page);
   if (page_entry == kNone && geometry_.scheme == Scheme::kPagesOnly) {
     // No blocks are tracked in this scheme: the whole page is at home.
-    page_entry = add_page(page);
+    page_entry = add_page(page, may_spill);
     if (page_entry == kNone) return wait_or_end();
     moves_.push_back({page, true, CopyCause::kMigration, {Area::kHome, page}, {Area::kPageCache, page_entry}});
   }
@@ -187,26 +188,34 @@ StoreTo Protocol::wait_or_end() const {
 // commit, so that one block may have been copied in part.
 bool Protocol::replace_clean_entry() {
   while (blocks_tracked_ >= geometry_.block_entries) {  // more than once after a spill
-    std::uint32_t tried = 0;
-    for (; tried < blocks_.size(); ++tried) {
-      const std::uint32_t at = replacing_;
-      replacing_ = replacing_ + 1 < blocks_.size() ? replacing_ + 1 : 0;
-      const BlockEntry& entry = blocks_[at];
-      if (entry.block == kNone || entry.last == kNone || entry.work.area != Area::kNowhere ||
-          entry.draining != kNone || page_tracked(page_of(entry.block)))
-        continue;
-      moves_.push_back({entry.block,
-                        false,
-                        CopyCause::kReplacement,
-                        {Area::kSlot, entry.last},
-                        {Area::kHome, entry.block}});
-      give_up_slot(entry.last);
-      drop_block(at);
-      break;
-    }
-    if (tried == blocks_.size()) return false;
+    std::uint32_t at = 0;
+    do {
+      if (clean_.empty()) return false;
+      at = clean_.back();
+      clean_.pop_back();
+    } while (!is_clean(blocks_[at]));
+    const BlockEntry& entry = blocks_[at];
+    moves_.push_back({entry.block,
+                      false,
+                      CopyCause::kReplacement,
+                      {Area::kSlot, entry.last},
+                      {Area::kHome, entry.block}});
+    give_up_slot(entry.last);
+    drop_block(at);
   }
   return true;
+}
+
+bool Protocol::is_clean(const BlockEntry& entry) const {
+  return entry.block != kNone && entry.last != kNone && entry.work.area == Area::kNowhere &&
+         entry.draining == kNone && !page_tracked(page_of(entry.block));
+}
+
+// No entry becomes clean between two of these, so that none is overlooked.
+void Protocol::find_clean() {
+  clean_.clear();
+  for (auto at = std::uint32_t(blocks_.size()); at-- > 0;)
+    if (is_clean(blocks_[at])) clean_.push_back(at);
 }
 
 // ---- Entries ----------------------------------------------------------------------------------------
@@ -232,7 +241,11 @@ void Protocol::drop_block(std::uint32_t at) {
   --blocks_tracked_;
 }
 
-std::uint32_t Protocol::add_page(std::uint32_t page) {
+std::uint32_t Protocol::add_page(std::uint32_t page, bool may_spill) {
+  if (pages_tracked_ >= geometry_.page_entries) {
+    if (!may_spill) return kNone;
+    ++spilled_;
+  }
   const std::uint32_t at = page_pool_.take();
   if (at == kNone) return kNone;
   ++pages_tracked_;
@@ -278,6 +291,7 @@ const Plan& Protocol::end_epoch() {
     if (pages_[at].page != kNone) end_of_page(at);
   for (const std::uint32_t page : dense_) promote(page);
   freeze_image();
+  find_clean();
   ++epoch_;
   checkpointing_ = true;
   return plan_;
@@ -300,21 +314,18 @@ void Protocol::return_loans() {
 // Fills dense_ with the pages under block remapping that had more than `to_pages` stores.
 void Protocol::count_stores_of_pages() {
   dense_.clear();
-  const bool may_promote = geometry_.scheme == Scheme::kDual;
-  for (const BlockEntry& entry : blocks_) {
-    if (entry.block == kNone || entry.stores == 0 || !may_promote) continue;
-    const std::uint32_t page = page_of(entry.block);
-    if (page_tracked(page)) continue;
+  if (geometry_.scheme != Scheme::kDual) return;
+  stores_of_pages_.clear();
+  for (const BlockEntry& entry : blocks_)
+    if (entry.block != kNone && entry.stores != 0 && !page_tracked(page_of(entry.block)))
+      stores_of_pages_.emplace_back(page_of(entry.block), entry.stores);
+  std::ranges::sort(stores_of_pages_);
+  for (std::size_t i = 0; i < stores_of_pages_.size();) {
+    const std::uint32_t page = stores_of_pages_[i].first;
     std::uint32_t stores = 0;
-    bool first = true;  // one judgement for a page: with its first block that was stored to
-    const std::uint32_t begin = page * geometry_.blocks_per_page;
-    for (std::uint32_t block = begin; block < begin + geometry_.blocks_per_page; ++block) {
-      const std::uint32_t at = block_entry_of(block);
-      if (at == kNone || blocks_[at].stores == 0) continue;
-      if (block < entry.block) first = false;
-      stores += blocks_[at].stores;
-    }
-    if (first && stores > geometry_.to_pages) dense_.push_back(page);
+    for (; i < stores_of_pages_.size() && stores_of_pages_[i].first == page; ++i)
+      stores += stores_of_pages_[i].second;
+    if (stores > geometry_.to_pages) dense_.push_back(page);
   }
 }
 
@@ -381,12 +392,12 @@ void Protocol::end_of_page(std::uint32_t at) {
 
 // Under page writeback from now on. Its last checkpoint is where its blocks are, until its own first one.
 void Protocol::promote(std::uint32_t page) {
-  if (page_pool_.free() == 0) return;
+  if (pages_tracked_ >= geometry_.page_entries) return;
   const std::size_t fills = plan_.fills.size();
   const std::uint32_t begin = page * geometry_.blocks_per_page;
   for (std::uint32_t block = begin; block < begin + geometry_.blocks_per_page; ++block)
     plan_.fills.push_back({block, false, CopyCause::kMigration, visible(block), {}});
-  const std::uint32_t at = add_page(page);
+  const std::uint32_t at = add_page(page, false);
   for (std::size_t fill = fills; fill < plan_.fills.size(); ++fill)
     plan_.fills[fill].to = {Area::kPageCache, at};
   if (rules_.keep_blocks_of_new_pages) return;
@@ -429,6 +440,7 @@ void Protocol::commit() {
     pages_[at].frozen = false;
     if (pages_[at].leaving) drop_page(at);
   }
+  find_clean();
 }
 
 // ---- For tests --------------------------------------------------------------------------------------
@@ -483,7 +495,6 @@ void Protocol::append_state(std::vector<std::uint32_t>& to) const {
   // Beyond the thresholds all counts decide alike.
   const std::uint32_t most = std::max(geometry_.to_pages + 1, geometry_.to_blocks);
   to.push_back(checkpointing_ ? 1 : 0);
-  to.push_back(replacing_);
   for (const BlockEntry& entry : blocks_) {
     to.insert(to.end(), {entry.block, entry.last, std::uint32_t(entry.work.area), entry.work.index,
                          entry.draining, std::min(entry.stores, most)});

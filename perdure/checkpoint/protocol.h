@@ -35,6 +35,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "perdure/checkpoint/image.h"
@@ -72,7 +73,8 @@ struct Geometry {
   std::uint32_t page_entries = 4096;
   std::uint32_t block_slots = 2 * 2048;  // one for each entry, one for each that waits for a commit
   std::uint32_t buffers = 2048;
-  std::uint32_t spill_entries = 0;  // beyond block_entries, for stores that may spill; needs as many slots
+  // Entries beyond the tables' sizes, for stores that may spill; the blocks' need as many slots.
+  std::uint32_t spill_entries = 0, spill_pages = 0;
   std::uint32_t blocks_per_page = 64;
   std::uint32_t to_pages = 22;   // more stores in an epoch: the page goes under page writeback
   std::uint32_t to_blocks = 16;  // fewer: back to block remapping
@@ -239,7 +241,7 @@ class Protocol {
   bool replace_clean_entry();
   std::uint32_t add_block(std::uint32_t block, bool may_spill);
   void drop_block(std::uint32_t entry);
-  std::uint32_t add_page(std::uint32_t page);
+  std::uint32_t add_page(std::uint32_t page, bool may_spill);
   void drop_page(std::uint32_t entry);
   void give_up_slot(std::uint32_t slot);
   void leave_buffer(BlockEntry& entry);
@@ -252,6 +254,8 @@ class Protocol {
   void count_stores_of_pages();
   void promote(std::uint32_t page);
   void freeze_image();
+  bool is_clean(const BlockEntry& entry) const;
+  void find_clean();
 
   Geometry geometry_;
   Rules rules_;
@@ -265,13 +269,15 @@ class Protocol {
   std::vector<std::uint32_t> given_up_slots_;  // free after the next commit
   std::uint32_t blocks_tracked_ = 0, pages_tracked_ = 0;
   std::uint32_t promised_slots_ = 0;
-  std::uint32_t replacing_ = 0;  // where the search for a clean entry goes on
+  std::vector<std::uint32_t> clean_;  // entries that were clean when the last checkpoint ended, or began
   std::uint64_t spilled_ = 0;
 
   std::vector<Copy> moves_;
   Plan plan_;
   Image image_;
-  std::vector<std::uint32_t> dense_;  // scratch: pages with more stores than to_pages
+  // Scratch: pages and their stores; pages with more stores than to_pages.
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> stores_of_pages_;
+  std::vector<std::uint32_t> dense_;
 };
 
 }  // namespace perdure::checkpoint
