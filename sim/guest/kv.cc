@@ -3,10 +3,10 @@
 //
 //   perdure_guest_kv hash|rbtree --value N --operations N --seed S
 //
-// An operation is a request of the authors' programs: a random key is looked up; what is found is compared and
-// deleted, else a value is inserted. Keys are as many as values fit into 32 MB (16 and 64 bytes), 64 MB
-// (256 and 1,024) or 128 MB (4,096). Half of them are there when the measured part begins, so that insertions
-// and deletions balance (the authors begin with an empty store).
+// An operation is a request of the authors' programs: a random key is looked up; what is found is
+// compared and deleted, else a value is inserted. Keys are as many as values fit into 32 MB (16 and
+// 64 bytes), 64 MB (256 and 1,024) or 128 MB (4,096). Half of them are there when the measured part
+// begins, so that insertions and deletions balance (the authors begin with an empty store).
 #include <array>
 #include <cstdint>
 #include <cstdio>

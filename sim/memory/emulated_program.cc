@@ -247,6 +247,10 @@ void EmulatedProgram::judge_end() {
     fail(ring_->state == PERDURE_RING_WAITING
              ? "the emulator did not load the plugin; its version must be 6.0 to 8.x"
              : "became another program (exec), which cannot be followed; start that one");
+  if (instructions_ == 0)
+    throw Exception(Code::kInvalid,
+                    name_ + ": ended after " + std::to_string(skipped_) +
+                        " instructions, all of which were to be skipped: nothing was recorded");
 }
 
 void EmulatedProgram::fail(const std::string& what) const {

@@ -1,7 +1,7 @@
-// The programs that `perdure sim` measures beside the paper's micro-benchmarks: eight that stand for the
-// SPEC CPU2006 programs of the paper's evaluation, which nobody may pass on, and more of daily use.
-// Where Debian has the program itself, in whatever version, it is that; else one whose inner loops
-// work on memory as its do. Inputs are made here, from nothing but this code.
+// The programs that `perdure sim` measures beside the paper's micro-benchmarks: eight that stand
+// for the SPEC CPU2006 programs of the paper's evaluation, which nobody may pass on, and more of
+// daily use. Where Debian has the program itself, in whatever version, it is that; else one whose
+// inner loops work on memory as its do. Inputs are made here, from nothing but this code.
 #pragma once
 
 #include <cstdint>
@@ -32,8 +32,8 @@ const MeasuredProgram& measured_program(std::string_view name);
 /// Errors: Exception (kNotFound) when the package is not installed.
 std::string version_of(const MeasuredProgram& program);
 
-/// Writes the program's input into this folder, which must exist, and says how to start it there. Two
-/// folders give the same records, if the program is in the same place.
+/// Writes the program's input into this folder, which must exist, and says how to start it there.
+/// Two runs give the same records, but for glpsol, which looks at the clock and prints it.
 /// Errors: Exception: kNotFound when the program is not installed; kIo.
 Launch prepare(const MeasuredProgram& program, const std::string& directory);
 

@@ -1,17 +1,18 @@
-// Recorded traces: the records of a run in a file, a tenth of their size, for measurements that many people
-// repeat, and where the program itself cannot be handed on.
+// Recorded traces: the records of a run in a file, for measurements that many people repeat, and
+// where the program itself cannot be handed on. A record takes 1.2 bytes on average (bzip2).
 //
 //   file     = "PRDTRACE" version:u32 0:u32  head block* totals  offset-of-totals:u64 "PRDTREND"
-//   section  = tag:u32 compressed-bytes:u32 content-bytes:u32 0:u32  zstd frame (with checksum) of its content
-//   head     = section "HEAD": text program, count of arguments, texts    (a text: its length, its bytes)
+//   section  = tag:u32 frame-bytes:u32 content-bytes:u32 0:u32  zstd frame of its content
+//   head     = section "HEAD": program, count of arguments, arguments   (texts: length, bytes)
 //   block    = section "RECS": number of the block, count of its records, records
 //   totals   = section "TOTL": instructions, skipped, then fetches, loads, stores, runs
 //   record   = kind | size_log2 << 2 | min(gap, 7) << 5 : u8, gap - 7 if that is 7, address
-//   address  = of kRun the number itself, else the difference (zigzag) to the address before: of the fetch
-//              before for fetches, of the load or store before for both; at a block's begin to 0
+//   address  = of kRun the number itself, else the difference (zigzag) to the address before: of
+//              the fetch before for fetches, of the load or store before for both; at a block's
+//              begin to 0
 //
-// Numbers are little-endian; those without a width are LEB128 (seven bits a byte, the lowest first). Each block can be
-// decoded alone. The checksums are zstd's, of all that is not in front of a frame; what is in front is
+// Numbers are little-endian; those without a width are LEB128 (seven bits a byte, the lowest
+// first). Each block can be decoded alone. Frames have zstd's checksum; what is in front of them is
 // checked against what is found.
 #pragma once
 
@@ -60,8 +61,8 @@ class TraceWriter {
 
 class TraceFile final : public AccessSource {
  public:
-  /// Errors: Exception: kNotFound; kForeign when it is no trace; kVersion when a newer release wrote
-  ///         it; kTruncated when its recording or its transfer did not end; kCorrupt; kIo.
+  /// Errors: Exception: kNotFound; kForeign when it is no trace; kVersion when another release
+  ///         wrote it; kTruncated when its recording or its transfer did not end; kCorrupt; kIo.
   explicit TraceFile(std::string path);
 
   /// Errors: Exception (kCorrupt, kIo), before a record is handed out that was not written.
