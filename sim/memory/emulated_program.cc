@@ -35,7 +35,7 @@ std::optional<std::string> find_executable(const std::string& name) {
   std::string_view folders = path == nullptr ? "/usr/bin:/bin" : path;
   while (!folders.empty()) {
     const std::size_t colon = std::min(folders.find(':'), folders.size());
-    const std::string candidate = std::string(folders.substr(0, colon)) + "/" + name;
+    std::string candidate = std::string(folders.substr(0, colon)) + "/" + name;
     if (::access(candidate.c_str(), X_OK) == 0) return candidate;
     folders.remove_prefix(std::min(colon + 1, folders.size()));
   }

@@ -18,7 +18,7 @@
 #include "perdure/error.h"
 #include "sim/memory/access.h"
 
-struct perdure_ring;
+struct perdure_ring;  // NOLINT(readability-identifier-naming): C, sim/memory/ring.h
 
 namespace perdure::memory {
 

@@ -9,11 +9,8 @@
 //   operation  one more is finished: a store to PERDURE_MARK_OPERATION_WORD
 //
 // The simulator recognises the two words by their virtual address; they are no memory traffic.
-#ifndef PERDURE_SIM_MEMORY_MARKS_H_
-#define PERDURE_SIM_MEMORY_MARKS_H_
+#pragma once
 
 #define PERDURE_MARK_BEGIN 0x706572647572ULL
 #define PERDURE_MARK_BEGIN_WORD 0x500000000000ULL
 #define PERDURE_MARK_OPERATION_WORD 0x500000000008ULL
-
-#endif

@@ -15,8 +15,7 @@
 // Who sleeps says so first (`*_sleeps`) and looks again; who counts looks at that word afterwards.
 // All four accesses are sequentially consistent: were they not, each could miss the other, and the
 // sleeper would only wake up by its timeout. Timeouts are there for the death of the other side.
-#ifndef PERDURE_SIM_MEMORY_RING_H_
-#define PERDURE_SIM_MEMORY_RING_H_
+#pragma once
 
 #include <linux/futex.h>
 #include <stdint.h>
@@ -30,6 +29,7 @@
 #define PERDURE_RING_LAST 0x80000000U /* in a length: the last batch */
 #define PERDURE_RING_NAP_MS 100
 
+/* Names in the manner of C. NOLINTBEGIN(readability-identifier-naming) */
 enum perdure_ring_state {
   PERDURE_RING_WAITING = 0, /* for the plugin */
   PERDURE_RING_RUNNING = 1, /* the plugin has found the ring */
@@ -62,5 +62,4 @@ static inline void perdure_ring_nap(const uint32_t* word, uint32_t seen) {
 static inline void perdure_ring_wake(const uint32_t* word) {
   syscall(SYS_futex, word, FUTEX_WAKE, 1, 0, 0, 0);
 }
-
-#endif
+/* NOLINTEND(readability-identifier-naming) */
