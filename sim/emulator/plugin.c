@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* A plugin of qemu-x86_64 that hands every access of an emulated program to another process, as records
-   (sim/memory/access.h) in a ring (sim/memory/ring.h):
+/* A plugin of qemu-x86_64 that hands every access of an emulated program to another process, as
+   records (sim/memory/access.h) in a ring (sim/memory/ring.h):
 
-     qemu-x86_64 -plugin libperdure_emulator.so,ring=FD[,skip=N][,instructions=N] program arguments...
+     qemu-x86_64 -plugin libperdure_emulator.so,ring=FD[,skip=N][,instructions=N] program ...
 
    ring=FD         the shared memory; must come from this process's parent
-   skip=N          records nothing before N instructions have run; skip=mark: before the program says
-                   so by the system call PERDURE_MARK_BEGIN (sim/memory/marks.h)
+   skip=N          records nothing before N instructions have run; skip=mark: before the program
+                   says so by the system call PERDURE_MARK_BEGIN (sim/memory/marks.h)
    instructions=N  ends the program after N more
 
    Both counts are rounded up to whole blocks of code, and so are gaps: the instructions of a block
    are counted when it is entered. A repeated string instruction counts once for each element.
-   Accesses of 16 bytes and more come as records of 8 bytes. A read-modify-write of a program with several threads is one
-   store; else it is a load and a store.
+   Accesses of 16 bytes and more come as records of 8 bytes. An atomic read-modify-write is a load
+   and a store, but only a store in a program with several threads.
 
    Only the process that qemu started is recorded, not its children. */
 #define _GNU_SOURCE

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* What of QEMU's interface for TCG plugins, version 1 (QEMU 6.0 to 8.x), this plugin calls. Debian
    packages the emulator without the header, so the names and types are declared here. */
-#ifndef PERDURE_SIM_EMULATOR_PLUGIN_API_H_
-#define PERDURE_SIM_EMULATOR_PLUGIN_API_H_
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -62,5 +61,3 @@ uint64_t qemu_plugin_insn_vaddr(const struct qemu_plugin_insn*);
 size_t qemu_plugin_insn_size(const struct qemu_plugin_insn*);
 unsigned qemu_plugin_mem_size_shift(qemu_plugin_meminfo_t);
 bool qemu_plugin_mem_is_store(qemu_plugin_meminfo_t);
-
-#endif

@@ -1,5 +1,5 @@
-/* An iterative solver whose matrix has a dense 5x5 block for each cell of a grid and each of its six
-   neighbours, as 410.bwaves: conjugate gradients, that is matrix times vector, two products of
+/* An iterative solver whose matrix has a dense 5x5 block for each cell of a grid and each of its
+   six neighbours, as 410.bwaves: conjugate gradients, that is matrix times vector, two products of
    vectors, three updates.
 
      perdure_guest_blocks [EDGE [STEPS]]     (7 * 200 + 4 * 40) * EDGE^3 bytes */

@@ -1,6 +1,6 @@
-// A discrete-event simulation of a network, as 471.omnetpp: frames travel between nodes in events on a
-// heap ordered by time; nodes queue them while their line is busy; each frame is an object of its own,
-// made by its source and freed by its destination.
+// A discrete-event simulation of a network, as 471.omnetpp: frames travel between nodes in events
+// on a heap ordered by time; nodes queue them while their line is busy; each frame is an object of
+// its own, made by its source and freed by its destination.
 //
 //   perdure_guest_events [NODES [FRAMES [EVENTS]]]
 #include <cstdint>

@@ -3,10 +3,10 @@
 //
 //   perdure_guest_kv hash|rbtree --value N --operations N --seed S
 //
-// An operation is a request of the authors' programs: a random key is looked up; what is found is compared and
-// deleted, else a value is inserted. Keys are as many as values fit into 32 MB (16 and 64 bytes), 64 MB
-// (256 and 1,024) or 128 MB (4,096). Half of them are there when the measured part begins, so that insertions
-// and deletions balance (the authors begin with an empty store).
+// An operation is a request of the authors' programs: a random key is looked up; what is found is
+// compared and deleted, else a value is inserted. Keys are as many as values fit into 32 MB (16 and
+// 64 bytes), 64 MB (256 and 1,024) or 128 MB (4,096). Half of them are there when the measured part
+// begins, so that insertions and deletions balance (the authors begin with an empty store).
 #include <array>
 #include <cstdint>
 #include <cstdio>
@@ -42,22 +42,22 @@ using Value = std::array<std::uint64_t, kBytes / 8>;
 /// Returns how many keys were found.
 template <std::size_t kBytes, class Map>
 std::uint64_t run(Map& map, const Options& options) {
-  constexpr std::uint64_t keys = (megabytes_of(kBytes) << 20) / kBytes;
+  constexpr std::uint64_t kKeys = (megabytes_of(kBytes) << 20) / kBytes;
   PlainTx tx;
   Value<kBytes> value;
   // An odd factor permutes the numbers below a power of two.
-  static_assert((keys & (keys - 1)) == 0);
-  for (std::uint64_t i = 0; i < keys / 2; ++i) {
-    const std::uint64_t key = (i * 0x9e3779b97f4a7c15 + options.seed) % keys;
+  static_assert((kKeys & (kKeys - 1)) == 0);
+  for (std::uint64_t i = 0; i < kKeys / 2; ++i) {
+    const std::uint64_t key = (i * 0x9e3779b97f4a7c15 + options.seed) % kKeys;
     value.fill(key);
     map.put(tx, key, value);
   }
   Random random(options.seed);
   std::uint64_t found = 0;
-  const std::uint64_t operations = options.operations == 0 ? keys : options.operations;
+  const std::uint64_t operations = options.operations == 0 ? kKeys : options.operations;
   measured_begin();
   for (std::uint64_t i = 0; i < operations; ++i) {
-    const std::uint64_t key = random.below(keys);
+    const std::uint64_t key = random.below(kKeys);
     value.fill(key);
     if (const auto* there = map.find(tx, key)) {
       ++found;
@@ -93,7 +93,7 @@ int usage() {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+int main(int argc, char** argv) {  // NOLINT(bugprone-exception-escape): an error ends it
   Options options;
   if (argc < 2 || argc % 2 != 0) return usage();
   options.store = argv[1];

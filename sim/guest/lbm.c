@@ -1,5 +1,6 @@
-/* A lattice-Boltzmann kernel, as 470.lbm: D3Q19, pulled streaming and collision (BGK) in one pass over
-   two lattices, one array for each direction; the outermost cells are a boundary that stays as it is.
+/* A lattice-Boltzmann kernel, as 470.lbm: D3Q19, pulled streaming and collision (BGK) in one pass
+   over two lattices, one array for each direction; the outermost cells are a boundary that stays as
+   it is.
 
      perdure_guest_lbm [EDGE [STEPS]]     2 * 19 * 8 * EDGE^3 bytes */
 #include "sim/guest/measured.h"

@@ -1,6 +1,5 @@
 /* What a program of this folder tells the simulator: sim/memory/marks.h. */
-#ifndef PERDURE_SIM_GUEST_MEASURED_H_
-#define PERDURE_SIM_GUEST_MEASURED_H_
+#pragma once
 
 #include <stdint.h>
 #include <stdio.h>
@@ -43,5 +42,3 @@ static inline void* memory_of(size_t count, size_t bytes) {
   }
   return memory;
 }
-
-#endif

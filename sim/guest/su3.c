@@ -1,6 +1,6 @@
-/* A lattice gauge kernel, as 433.milc: on a lattice of four dimensions every site has four 3x3 complex
-   matrices and a complex vector; a step multiplies each neighbour's vector by the matrix between the
-   two, and sums up.
+/* A lattice gauge kernel, as 433.milc: on a lattice of four dimensions every site has four 3x3
+   complex matrices and a complex vector; a step multiplies each neighbour's vector by the matrix
+   between the two, and sums up.
 
      perdure_guest_su3 [EDGE [STEPS]]     (4 * 144 + 32 + 2 * 48) * EDGE^4 bytes */
 #include <complex.h>

@@ -35,7 +35,7 @@ std::optional<std::string> find_executable(const std::string& name) {
   std::string_view folders = path == nullptr ? "/usr/bin:/bin" : path;
   while (!folders.empty()) {
     const std::size_t colon = std::min(folders.find(':'), folders.size());
-    const std::string candidate = std::string(folders.substr(0, colon)) + "/" + name;
+    std::string candidate = std::string(folders.substr(0, colon)) + "/" + name;
     if (::access(candidate.c_str(), X_OK) == 0) return candidate;
     folders.remove_prefix(std::min(colon + 1, folders.size()));
   }
@@ -247,6 +247,10 @@ void EmulatedProgram::judge_end() {
     fail(ring_->state == PERDURE_RING_WAITING
              ? "the emulator did not load the plugin; its version must be 6.0 to 8.x"
              : "became another program (exec), which cannot be followed; start that one");
+  if (instructions_ == 0)
+    throw Exception(Code::kInvalid,
+                    name_ + ": ended after " + std::to_string(skipped_) +
+                        " instructions, all of which were to be skipped: nothing was recorded");
 }
 
 void EmulatedProgram::fail(const std::string& what) const {

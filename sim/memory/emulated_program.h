@@ -1,6 +1,6 @@
-// An ordinary x86-64 Linux program as a source of records: it runs under qemu-x86_64 (Debian's package
-// qemu-user) in a process of its own, whose plugin (sim/emulator) sends what it accesses. Nothing of
-// the program is changed, and no trace is written.
+// An ordinary x86-64 Linux program as a source of records: it runs under qemu-x86_64 (Debian's
+// package qemu-user) in a process of its own, whose plugin (sim/emulator) sends what it accesses.
+// Nothing of the program is changed, and no trace is written.
 //
 // Two runs give the same records if the program takes nothing from outside but its input: addresses
 // are not randomised, the environment is fixed, and the emulator's random numbers are seeded. Time,
@@ -18,7 +18,7 @@
 #include "perdure/error.h"
 #include "sim/memory/access.h"
 
-struct perdure_ring;
+struct perdure_ring;  // NOLINT(readability-identifier-naming): C, sim/memory/ring.h
 
 namespace perdure::memory {
 
@@ -36,16 +36,16 @@ struct Launch {
   std::string emulator = "qemu-x86_64";
 };
 
-/// The path of a file that was built with this library, the plugin or a guest (sim/guest): beside this
-/// executable, in the folder above, or in the installation's lib/perdure.
+/// The path of a file that was built with this library, the plugin or a guest (sim/guest): beside
+/// this executable, in the folder above, or in the installation's lib/perdure.
 /// Errors: Exception (kNotFound).
 std::string find_part(const std::string& name);
 
 class EmulatedProgram final : public AccessSource {
  public:
   /// Starts it.
-  /// Errors: Exception: kNotFound when the emulator, its plugin or the program is not there; kInvalid
-  ///         when the program is none for x86-64 Linux; kIo when it cannot be started.
+  /// Errors: Exception: kNotFound when the emulator, its plugin or the program is not there;
+  ///         kInvalid when the program is none for x86-64 Linux; kIo when it cannot be started.
   /// Threads: one, which must not end before the object does.
   explicit EmulatedProgram(const Launch& launch);
   EmulatedProgram(const EmulatedProgram&) = delete;
@@ -53,8 +53,9 @@ class EmulatedProgram final : public AccessSource {
   /// Kills the program if it still runs.
   ~EmulatedProgram() override;
 
-  /// Errors: Exception (kIo) when the program fails: it was killed, or ended with another status than
-  ///         0. The message quotes the end of what it said on stderr.
+  /// Errors: Exception: kIo when the program fails: it was killed, or ended with another status
+  ///         than 0 (the message quotes the end of what it said on stderr); kInvalid when it ended
+  ///         before there was anything to record.
   std::span<const Access> next() override;
 
   /// Known after the end: next() returned nothing.

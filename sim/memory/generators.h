@@ -1,23 +1,23 @@
-// The paper's three micro-benchmarks as sources of records that need no emulator: an array of 64-byte
-// blocks, of each of which one word is read or written, as many reads as writes.
+// The paper's three micro-benchmarks as sources of records that need no emulator: an array of
+// 64-byte blocks, of each of which one word is read or written, as many reads as writes.
 //
-//   random     32 f windows of 16 MB, one after the other; in each, 49,152 times: read a random block,
-//              write a random block
+//   random     32 f windows of 16 MB, one after the other; in each, 49,152 times: read a random
+//              block, write a random block
 //   streaming  96 f MB, once from begin to end: read a random block, write the next one
 //   sliding    a window of 16 MB whose parts of 2,048 blocks are first visited one after the other
 //              (4,096 pairs each); then 3 f steps: it moves on by 2,048 blocks, and 524,288 times a
 //              random block of it is read and a random block written
 //
-// The sizes and the order are those of the authors' programs (array_rand, array_strm, array_slid); the
-// paper says only what random, streaming and sliding mean.
+// The sizes and the order are those of the authors' programs (array_rand, array_strm, array_slid);
+// the paper says only what random, streaming and sliding mean.
 //
 // Instructions between two accesses are counted in the code that gcc 12 -O2 makes of the plain loop
 //   for (...) { if (array[draw()].word == 'R') ++found;  array[draw()].word = 'R'; }
-// With an xorshift generator that is inlined, and a multiplication that reduces its 64 bits to a block:
-// 17 up to the load (5 of them the end of the loop before and the address), 17 up to the store. In the
-// streaming loop 18 and 2. With rand() of glibc 2.36, as in the authors' programs, 117 a pair, counted
-// by running it; its own accesses, 31 loads and 20 stores a pair that always hit the first cache, are
-// left out.
+// With an xorshift generator that is inlined, and a multiplication that reduces its 64 bits to a
+// block: 17 up to the load (5 of them the end of the loop before and the address), 17 up to the
+// store. In the streaming loop 18 and 2. With rand() of glibc 2.36, as in the authors' programs,
+// 117 a pair, counted by running it; its own accesses, 31 loads and 20 stores a pair that always
+// hit the first cache, are left out.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
-// The ring between the emulator's plugin (C) and EmulatedProgram (C++): shared memory with one producer
-// and one consumer, who exchange batches of records (sim/memory/access.h). They call the kernel only to
-// sleep: the consumer when the ring is empty, the producer when it is full; either is woken when the ring is half full,
-// so that two unequal speeds do not cost two calls for each batch.
+// The ring between the emulator's plugin (C) and EmulatedProgram (C++): shared memory with one
+// producer and one consumer, who exchange batches of records (sim/memory/access.h). They call the
+// kernel only to sleep: the consumer when the ring is empty, the producer when it is full. Each is
+// woken when the ring is half full, so that unequal speeds do not cost two calls for each batch.
 //
 // Batch i lies in slot i mod kSlots. `published` and `consumed` count batches and wrap around.
 //
@@ -10,13 +10,12 @@
 //   fill the slot, lengths[slot] = records (0: none) read the slot
 //   ++published (release); wake a sleeping consumer  ++consumed (release); wake a sleeping producer
 //
-// The last batch is marked, so that its reader need not look at `state` to know that nothing follows.
+// The last batch is marked: its reader need not look at `state` to know that nothing follows.
 //
-// Who sleeps says so first (`*_sleeps`) and looks again; who publishes looks at that word after its count. All four
-// accesses are sequentially consistent: were they not, both could miss the other, and the sleeper
-// would only wake up by its timeout. Timeouts are there for the death of the other side.
-#ifndef PERDURE_SIM_MEMORY_RING_H_
-#define PERDURE_SIM_MEMORY_RING_H_
+// Who sleeps says so first (`*_sleeps`) and looks again; who counts looks at that word afterwards.
+// All four accesses are sequentially consistent: were they not, each could miss the other, and the
+// sleeper would only wake up by its timeout. Timeouts are there for the death of the other side.
+#pragma once
 
 #include <linux/futex.h>
 #include <stdint.h>
@@ -26,11 +25,11 @@
 
 #define PERDURE_RING_MAGIC 0x31474e4952445250ULL /* "PRDRING1": both sides come from one build */
 #define PERDURE_RING_SLOTS 16U
-#define PERDURE_RING_RECORDS \
-  8192U /* of a batch: 64 KiB, so that the whole ring fits into a cache */
+#define PERDURE_RING_RECORDS 8192U /* of a batch: the whole ring is 1 MiB and fits into a cache */
 #define PERDURE_RING_LAST 0x80000000U /* in a length: the last batch */
 #define PERDURE_RING_NAP_MS 100
 
+/* Names in the manner of C. NOLINTBEGIN(readability-identifier-naming) */
 enum perdure_ring_state {
   PERDURE_RING_WAITING = 0, /* for the plugin */
   PERDURE_RING_RUNNING = 1, /* the plugin has found the ring */
@@ -63,5 +62,4 @@ static inline void perdure_ring_nap(const uint32_t* word, uint32_t seen) {
 static inline void perdure_ring_wake(const uint32_t* word) {
   syscall(SYS_futex, word, FUTEX_WAKE, 1, 0, 0, 0);
 }
-
-#endif
+/* NOLINTEND(readability-identifier-naming) */
