@@ -100,12 +100,31 @@ Time Device::serve_queue(std::size_t place) {
   return take(waiting);
 }
 
+Time Device::take_apart(const Waiting& waiting) {
+  Bank& bank = banks_[bank_of(waiting.line)];
+  const Time begun = background_start(waiting);
+  bank.background_free = begun + timing_.background_apart;
+  if (with_contents_) flying_.push_back({waiting.line, begun, bank.background_free, waiting.data});
+  return bank.background_free;
+}
+
+Time Device::background_start(const Waiting& waiting) const {
+  if (timing_.background_apart != 0)
+    return std::max(waiting.since, banks_[bank_of(waiting.line)].background_free);
+  return earliest(waiting.line, waiting.since);
+}
+
 Time Device::serve_background() {
   Waiting waiting = background_.front();
   background_.pop_front();
-  if (waiting.source != nullptr)
-    waiting.since = waiting.source->service(waiting.source_line, false, waiting.since);
-  const Time done = take(waiting);
+  Time done = 0;
+  if (timing_.background_apart != 0) {
+    done = take_apart(waiting);
+  } else {
+    if (waiting.source != nullptr)
+      waiting.since = waiting.source->service(waiting.source_line, false, waiting.since);
+    done = take(waiting);
+  }
   background_done_ = std::max(background_done_, done);
   return done;
 }
@@ -117,8 +136,7 @@ void Device::advance(Time now) {
     if (start >= now) break;
     serve_queue(place);
   }
-  while (queue_.empty() && !background_.empty() &&
-         earliest(background_.front().line, background_.front().since) < now)
+  while (queue_.empty() && !background_.empty() && background_start(background_.front()) < now)
     serve_background();
   if (with_contents_) land(now);
 }

@@ -66,7 +66,7 @@ class Device {
  private:
   struct Bank {
     std::uint64_t row = kNoRow;
-    Time free = 0;
+    Time free = 0, background_free = 0;
     bool dirty = false;
   };
   struct Waiting {
@@ -94,6 +94,8 @@ class Device {
   std::size_t next_in_queue(Time* start) const;
   void remember(std::uint64_t line, Time now, const Line* data);
   Time take(const Waiting& waiting);
+  Time take_apart(const Waiting& waiting);
+  Time background_start(const Waiting& waiting) const;
   void land(Time now);
 
   DeviceTiming timing_;

@@ -12,7 +12,10 @@ constexpr std::uint64_t kBlocksOfMegabyte = (1 << 20) / kBlock;
 constexpr std::uint64_t kWindow = 16 * kBlocksOfMegabyte;
 constexpr std::uint64_t kShift = 2048;
 constexpr std::uint64_t kRounds = 2;  // of sliding: pairs for each block of a window
-constexpr std::size_t kBatchPairs = 8192;
+constexpr std::size_t kBatchRecords = 16384;
+
+// What one rand() reads and writes, of lines that always are in the first cache: its state and the stack.
+constexpr unsigned kLoadsOfRand = 15, kStoresOfRand = 10;
 
 struct Gaps {
   unsigned load;
@@ -26,7 +29,8 @@ constexpr Gaps gaps_of(Pattern pattern, Draw draw) {
 }  // namespace
 
 MicroBenchmark::MicroBenchmark(Pattern pattern, unsigned factor, std::uint64_t seed, Draw draw)
-    : sequential_writes_(pattern == Pattern::kStreaming),
+    : draw_(draw),
+      sequential_writes_(pattern == Pattern::kStreaming),
       load_gap_(gaps_of(pattern, draw).load),
       store_gap_(gaps_of(pattern, draw).store),
       random_(seed * 2 + 1) {  // Xorshift never leaves 0.
@@ -50,7 +54,7 @@ MicroBenchmark::MicroBenchmark(Pattern pattern, unsigned factor, std::uint64_t s
   }
   for (const Phase& phase : phases_)
     array_bytes_ = std::max(array_bytes_, (phase.first_block + phase.blocks) * kBlock);
-  batch_.reserve(2 * kBatchPairs + 1);
+  batch_.reserve(kBatchRecords + 64);
 }
 
 std::uint64_t MicroBenchmark::pairs() const {
@@ -66,22 +70,34 @@ std::uint64_t MicroBenchmark::random_block(const Phase& phase) {
   return phase.first_block + ((random_ >> 32) * phase.blocks >> 32);
 }
 
+// The accesses of rand() itself, where it is called; how many of the `gap` instructions they are.
+unsigned MicroBenchmark::call_rand(unsigned gap) {
+  if (draw_ != Draw::kLibcRand || gap <= kLoadsOfRand + kStoresOfRand) return 0;
+  for (unsigned i = 0; i < kLoadsOfRand + kStoresOfRand; ++i) {
+    const AccessKind kind = i < kLoadsOfRand ? AccessKind::kLoad : AccessKind::kStore;
+    batch_.push_back(Access::of(kind, kState + i % 4 * kBlock, 3, 1));
+  }
+  return kLoadsOfRand + kStoresOfRand;
+}
+
 std::span<const Access> MicroBenchmark::next() {
   const auto word = [](std::uint64_t block) { return kArray + block * kBlock + kWord; };
   batch_.clear();
   if (!begun_) batch_.push_back(Access::of(AccessKind::kFetch, kCode, 6, 1));
   begun_ = true;
-  while (phase_ < phases_.size() && batch_.size() < 2 * kBatchPairs) {
+  while (phase_ < phases_.size() && batch_.size() < kBatchRecords) {
     const Phase& phase = phases_[phase_];
     if (pair_ == phase.pairs) {
       ++phase_;
       pair_ = 0;
       continue;
     }
-    batch_.push_back(Access::of(AccessKind::kLoad, word(random_block(phase)), 3, load_gap_));
+    const unsigned load_gap = load_gap_ - call_rand(load_gap_);
+    batch_.push_back(Access::of(AccessKind::kLoad, word(random_block(phase)), 3, load_gap));
+    const unsigned store_gap = store_gap_ - (sequential_writes_ ? 0 : call_rand(store_gap_));
     const std::uint64_t written =
         sequential_writes_ ? phase.first_block + pair_ : random_block(phase);
-    batch_.push_back(Access::of(AccessKind::kStore, word(written), 3, store_gap_));
+    batch_.push_back(Access::of(AccessKind::kStore, word(written), 3, store_gap));
     ++pair_;
   }
   return batch_;

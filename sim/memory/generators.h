@@ -47,6 +47,7 @@ class MicroBenchmark final : public AccessSource {
  public:
   static constexpr std::uint64_t kArray = 0x10000000;  // its address
   static constexpr std::uint64_t kCode = 0x400000;     // of the loop, which is one line
+  static constexpr std::uint64_t kState = 0x600000;    // of rand(): four lines
 
   /// Requires: factor >= 1 (the f above).
   MicroBenchmark(Pattern pattern, unsigned factor, std::uint64_t seed, Draw draw = Draw::kXorshift);
@@ -66,7 +67,9 @@ class MicroBenchmark final : public AccessSource {
   };
 
   std::uint64_t random_block(const Phase& phase);
+  unsigned call_rand(unsigned gap);
 
+  Draw draw_;
   bool sequential_writes_;
   unsigned load_gap_;
   unsigned store_gap_;

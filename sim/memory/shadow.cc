@@ -32,7 +32,7 @@ Time Shadow::read(std::uint64_t line, Time now, Line* data) {
 
 // A buffer for the page, with its contents. The copy is on the way of the store that wants it, except in
 // the published code, which does not charge it.
-std::uint32_t Shadow::bring_in(std::uint64_t page, Time& now) {
+std::uint32_t Shadow::bring_in(std::uint64_t page, Time& now, bool flushing) {
   std::uint32_t buffer = 0;
   if (buffers_.size() < buffer_pages_) {
     buffer = std::uint32_t(buffers_.size());
@@ -69,18 +69,18 @@ std::uint32_t Shadow::bring_in(std::uint64_t page, Time& now) {
     }
     traffic_.dram_bytes += kLineBytes;
   }
-  epochs_.waited += copied - now;
+  if (!flushing) epochs_.waited += copied - now;  // else it is part of the stop
   now = copied;
   return buffer;
 }
 
-Time Shadow::write(std::uint64_t line, Time now, const Line* data, bool) {
+Time Shadow::write(std::uint64_t line, Time now, const Line* data, bool flushing) {
   ++traffic_.cpu_lines;
   traffic_.dram_bytes += kLineBytes;
   now += model_.lookup;
   const std::uint64_t page = line / kLinesPerPage;
   const auto found = places_.find(page);
-  const std::uint32_t buffer = found != places_.end() ? found->second : bring_in(page, now);
+  const std::uint32_t buffer = found != places_.end() ? found->second : bring_in(page, now, flushing);
   buffers_[buffer].dirty = true;
   return dram_.write(buffer * kLinesPerPage + line % kLinesPerPage, now, data);
 }

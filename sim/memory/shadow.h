@@ -33,7 +33,7 @@ class Shadow final : public MemorySystem {
     bool dirty;
   };
   std::uint64_t nvm_line(std::uint64_t line) const;
-  std::uint32_t bring_in(std::uint64_t page, Time& now);
+  std::uint32_t bring_in(std::uint64_t page, Time& now, bool flushing);
   Time save(std::uint64_t line, Time now, const Line& data);
   Time settle(Time now);
 

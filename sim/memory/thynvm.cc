@@ -97,7 +97,7 @@ Time ThyNvm::write(std::uint64_t line, Time now, const Line* data, bool flushing
   checkpoint::StoreTo to = protocol_.store(std::uint32_t(line), flushing);
   for (; to.verdict == Verdict::kWait; to = protocol_.store(std::uint32_t(line), flushing))
     now = wait_for_progress(now);
-  epochs_.waited += now - came;
+  if (!flushing) epochs_.waited += now - came;  // else it is part of the stop
   if (to.verdict == Verdict::kEndEpoch) {
     // This line still belongs to the epoch that has to end: the tables hold a little more than their size.
     full_ = true;
