@@ -29,16 +29,17 @@ std::uint32_t crc_of(const Header& header) { return crc32c(&header, offsetof(Hea
 }  // namespace
 
 std::size_t Image::most_bytes(const Geometry& geometry) {
-  return kHeaderBytes +
-         (std::size_t{geometry.block_entries} + geometry.spill_entries + geometry.page_entries +
-          geometry.spill_pages) * kEntryBytes;
+  return kHeaderBytes + (std::size_t{geometry.block_entries} + geometry.spill_entries +
+                         geometry.page_entries + geometry.spill_pages) *
+                            kEntryBytes;
 }
 
 std::vector<unsigned char> Image::tables() const {
   std::vector<unsigned char> bytes(table_bytes());
   if (!blocks.empty()) std::memcpy(bytes.data(), blocks.data(), blocks.size() * kEntryBytes);
   if (!pages.empty())
-    std::memcpy(bytes.data() + blocks.size() * kEntryBytes, pages.data(), pages.size() * kEntryBytes);
+    std::memcpy(bytes.data() + blocks.size() * kEntryBytes, pages.data(),
+                pages.size() * kEntryBytes);
   return bytes;
 }
 
@@ -57,14 +58,15 @@ std::vector<unsigned char> Image::header() const {
   return result;
 }
 
-std::string Image::read(std::span<const unsigned char> backup, const Geometry& geometry, Image& into) {
+std::string Image::read(std::span<const unsigned char> backup, const Geometry& geometry,
+                        Image& into) {
   Header header;
   if (backup.size() < sizeof header) return "shorter than a header";
   std::memcpy(&header, backup.data(), sizeof header);
   if (header.magic != kMagic) return "no backup of tables";
   if (header.version != kVersion) return "of another version";
   if (header.header_crc != crc_of(header)) return "the header's checksum does not hold";
-  if (header.blocks > geometry.block_entries + geometry.spill_entries || 
+  if (header.blocks > geometry.block_entries + geometry.spill_entries ||
       header.pages > geometry.page_entries + geometry.spill_pages)
     return "more entries than the tables have";
   Image image;
@@ -73,12 +75,14 @@ std::string Image::read(std::span<const unsigned char> backup, const Geometry& g
   image.pages.resize(header.pages);
   if (backup.size() < sizeof header + image.table_bytes()) return "shorter than its tables";
   const unsigned char* tables = backup.data() + sizeof header;
-  if (header.tables_crc != crc32c(tables, image.table_bytes())) return "the tables' checksum does not hold";
+  if (header.tables_crc != crc32c(tables, image.table_bytes()))
+    return "the tables' checksum does not hold";
   if (header.blocks != 0) std::memcpy(image.blocks.data(), tables, header.blocks * kEntryBytes);
   if (header.pages != 0)
-    std::memcpy(image.pages.data(), tables + header.blocks * kEntryBytes, header.pages * kEntryBytes);
+    std::memcpy(image.pages.data(), tables + header.blocks * kEntryBytes,
+                header.pages * kEntryBytes);
 
-  std::vector<bool> slots(geometry.block_slots), 
+  std::vector<bool> slots(geometry.block_slots),
       page_slots(geometry.page_entries + geometry.spill_pages);
   std::unordered_set<std::uint32_t> blocks, pages;
   for (const BlockAt& at : image.blocks) {

@@ -44,7 +44,8 @@ struct Image {
 
   /// What is wrong with these bytes as a backup; empty: `into` is its image. Untrusted input: counts,
   /// checksums, ranges and double uses are checked.
-  static std::string read(std::span<const unsigned char> backup, const Geometry& geometry, Image& into);
+  static std::string read(std::span<const unsigned char> backup, const Geometry& geometry,
+                          Image& into);
 };
 
 /// The newer of two backups that are complete; epoch 0 when none is.

@@ -7,7 +7,8 @@ namespace perdure::checkpoint {
 
 // ---- Sets of free places, and the way from numbers to entries ---------------------------------------
 
-Protocol::Pool::Pool(std::uint32_t size) : words_((size + 63) / 64, ~std::uint64_t{0}), free_(size) {
+Protocol::Pool::Pool(std::uint32_t size)
+    : words_((size + 63) / 64, ~std::uint64_t{0}), free_(size) {
   if (size % 64 != 0) words_.back() = (std::uint64_t{1} << size % 64) - 1;
 }
 
@@ -116,11 +117,13 @@ StoreTo Protocol::store(std::uint32_t block, bool may_spill) {
     // No blocks are tracked in this scheme: the whole page is at home.
     page_entry = add_page(page, may_spill);
     if (page_entry == kNone) return wait_or_end();
-    moves_.push_back({page, true, CopyCause::kMigration, {Area::kHome, page}, {Area::kPageCache, page_entry}});
+    moves_.push_back(
+        {page, true, CopyCause::kMigration, {Area::kHome, page}, {Area::kPageCache, page_entry}});
   }
   if (page_entry != kNone) return store_to_page(block, page_entry, before);
   const std::uint32_t entry = block_entry_of(block);
-  if (checkpointing_ && rules_.buffer_while_checkpointing) return store_to_buffer(block, entry, before);
+  if (checkpointing_ && rules_.buffer_while_checkpointing)
+    return store_to_buffer(block, entry, before);
   return store_in_place(block, entry, before, may_spill);
 }
 
@@ -130,7 +133,8 @@ StoreTo Protocol::store_to_page(std::uint32_t block, std::uint32_t page_entry, P
   if (page.frozen && rules_.freeze_pages) {
     if (geometry_.scheme == Scheme::kPagesOnly) return {Verdict::kWait, {}, before};
     const StoreTo to = store_to_buffer(block, at, before);
-    if (to.verdict == Verdict::kStore) page.stores = std::min(page.stores + 1, Geometry::kMostStores);
+    if (to.verdict == Verdict::kStore)
+      page.stores = std::min(page.stores + 1, Geometry::kMostStores);
     return to;
   }
   if (at != kNone && blocks_[at].work.area == Area::kBuffer) {  // a loan comes back
@@ -157,7 +161,8 @@ StoreTo Protocol::store_to_buffer(std::uint32_t block, std::uint32_t at, Place b
   return {Verdict::kStore, entry.work, before};
 }
 
-StoreTo Protocol::store_in_place(std::uint32_t block, std::uint32_t at, Place before, bool may_spill) {
+StoreTo Protocol::store_in_place(std::uint32_t block, std::uint32_t at, Place before,
+                                 bool may_spill) {
   if (at == kNone) {
     if (!slot_to_spare()) return wait_or_end();
     at = add_block(block, may_spill);
@@ -165,7 +170,8 @@ StoreTo Protocol::store_in_place(std::uint32_t block, std::uint32_t at, Place be
     if (at == kNone) return wait_or_end();
   }
   BlockEntry& entry = blocks_[at];
-  if (entry.work.area == Area::kBuffer) leave_buffer(entry);  // an earlier checkpoint no longer forbids NVM
+  if (entry.work.area == Area::kBuffer)
+    leave_buffer(entry);  // an earlier checkpoint no longer forbids NVM
   if (entry.work.area == Area::kNowhere) {
     if (entry.last == kNone) {
       if (!slot_to_spare()) return wait_or_end();
@@ -371,8 +377,11 @@ void Protocol::end_of_page(std::uint32_t at) {
   }
   const bool to_home = page.in_slot == rules_.alternate_page_places;
   const Place to = to_home ? Place{Area::kHome, page.page} : Place{Area::kPageSlot, at};
-  plan_.pages.push_back({page.page, true, page.dirty ? CopyCause::kCheckpoint : CopyCause::kMigration,
-                         {Area::kPageCache, at}, to});
+  plan_.pages.push_back({page.page,
+                         true,
+                         page.dirty ? CopyCause::kCheckpoint : CopyCause::kMigration,
+                         {Area::kPageCache, at},
+                         to});
   page.in_slot = !to_home;
   page.dirty = false;
   page.frozen = true;
@@ -384,7 +393,8 @@ void Protocol::end_of_page(std::uint32_t at) {
       if (entry == kNone || blocks_[entry].last == kNone) continue;
       give_up_slot(blocks_[entry].last);
       blocks_[entry].last = kNone;
-      if (blocks_[entry].work.area == Area::kNowhere && blocks_[entry].draining == kNone) drop_block(entry);
+      if (blocks_[entry].work.area == Area::kNowhere && blocks_[entry].draining == kNone)
+        drop_block(entry);
     }
   }
   if (page.leaving && !rules_.keep_leaving_pages) drop_page(at);
@@ -414,9 +424,11 @@ void Protocol::freeze_image() {
   image_.blocks.clear();
   image_.pages.clear();
   for (const BlockEntry& entry : blocks_)
-    if (entry.block != kNone && entry.last != kNone) image_.blocks.push_back({entry.block, entry.last});
+    if (entry.block != kNone && entry.last != kNone)
+      image_.blocks.push_back({entry.block, entry.last});
   for (std::uint32_t at = 0; at < pages_.size(); ++at)
-    if (pages_[at].page != kNone && pages_[at].in_slot) image_.pages.push_back({pages_[at].page, at});
+    if (pages_[at].page != kNone && pages_[at].in_slot)
+      image_.pages.push_back({pages_[at].page, at});
 }
 
 void Protocol::page_saved(std::size_t place) {
@@ -452,12 +464,14 @@ std::string Protocol::broken_invariant() const {
     if (entry.block == kNone) continue;
     ++blocks;
     const bool covered = page_tracked(page_of(entry.block));
-    if (block_index_.of(entry.block) >= blocks_.size() || &blocks_[block_index_.of(entry.block)] != &entry)
+    if (block_index_.of(entry.block) >= blocks_.size() ||
+        &blocks_[block_index_.of(entry.block)] != &entry)
       return "an entry is not found by its block";
     if (entry.last == kNone && entry.work.area == Area::kNowhere && entry.draining == kNone)
       return "an entry holds nothing";
     if (entry.last != kNone) ++slot_users[entry.last];
-    if (entry.work.area == Area::kSlot && entry.work.index != entry.last) ++slot_users[entry.work.index];
+    if (entry.work.area == Area::kSlot && entry.work.index != entry.last)
+      ++slot_users[entry.work.index];
     if (entry.work.area == Area::kBuffer) {
       ++buffer_users[entry.work.index];
       promised += entry.last == kNone ? 1 : 0;
@@ -477,7 +491,8 @@ std::string Protocol::broken_invariant() const {
   for (std::uint32_t slot = 0; slot < geometry_.block_slots; ++slot)
     if (slot_users[slot] + (slots_.has(slot) ? 1 : 0) != 1) return "a slot has no owner, or two";
   for (std::uint32_t buffer = 0; buffer < geometry_.buffers; ++buffer)
-    if (buffer_users[buffer] + (buffers_.has(buffer) ? 1 : 0) != 1) return "a buffer has no owner, or two";
+    if (buffer_users[buffer] + (buffers_.has(buffer) ? 1 : 0) != 1)
+      return "a buffer has no owner, or two";
   for (const PageEntry& page : pages_) {
     if (page.page == kNone) continue;
     ++pages;
@@ -485,9 +500,11 @@ std::string Protocol::broken_invariant() const {
     if (page.leaving && !page.frozen) return "a leaving page can be stored to";
   }
   if (blocks != blocks_tracked_ || pages != pages_tracked_) return "entries were counted wrongly";
-  if (blocks > geometry_.block_entries + geometry_.spill_entries) return "more entries than the table has";
+  if (blocks > geometry_.block_entries + geometry_.spill_entries)
+    return "more entries than the table has";
   if (promised != promised_slots_) return "promised slots were counted wrongly";
-  if (!checkpointing_ && slots_.free() < promised_slots_) return "slots were promised that are not there";
+  if (!checkpointing_ && slots_.free() < promised_slots_)
+    return "slots were promised that are not there";
   return {};
 }
 
@@ -500,8 +517,9 @@ void Protocol::append_state(std::vector<std::uint32_t>& to) const {
                          entry.draining, std::min(entry.stores, most)});
   }
   for (const PageEntry& page : pages_) {
-    to.insert(to.end(), {page.page, std::uint32_t(page.in_slot) | std::uint32_t(page.dirty) << 1 |
-                                        std::uint32_t(page.frozen) << 2 | std::uint32_t(page.leaving) << 3,
+    to.insert(to.end(), {page.page,
+                         std::uint32_t(page.in_slot) | std::uint32_t(page.dirty) << 1 |
+                             std::uint32_t(page.frozen) << 2 | std::uint32_t(page.leaving) << 3,
                          std::min(page.stores, most)});
   }
   std::vector<std::uint32_t> given_up = given_up_slots_;

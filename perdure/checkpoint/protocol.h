@@ -71,9 +71,9 @@ enum class Scheme : std::uint8_t { kDual, kBlocksOnly, kPagesOnly };
 struct Geometry {
   std::uint32_t block_entries = 2048;
   std::uint32_t page_entries = 4096;
-  std::uint32_t block_slots = 2 * 2048;  // one for each entry, one for each that waits for a commit
+  std::uint32_t block_slots = 2 * 2048;  // for each entry one, and one that waits for a commit
   std::uint32_t buffers = 2048;
-  // Entries beyond the tables' sizes, for stores that may spill; the blocks' need as many slots.
+  // Entries beyond the tables' sizes, for stores that may spill; the blocks' need two slots each.
   std::uint32_t spill_entries = 0, spill_pages = 0;
   std::uint32_t blocks_per_page = 64;
   std::uint32_t to_pages = 22;   // more stores in an epoch: the page goes under page writeback
@@ -125,7 +125,7 @@ struct Copy {
 };
 
 enum class Verdict : std::uint8_t {
-  kStore,     // do `moves()`, then store to `place`
+  kStore,     // to `place`
   kWait,      // nowhere to go until the running checkpoint has got further: try again then
   kEndEpoch,  // tables are full: end the epoch, then try again
 };
@@ -163,7 +163,7 @@ class Protocol {
   /// Where a store to the block goes. With `may_spill` (the flush of caches at an epoch's end, which
   /// cannot end epochs) the block table may grow beyond its size, as a table kept in DRAM may.
   StoreTo store(std::uint32_t block, bool may_spill = false);
-  /// The copies that the last store() wants done before it.
+  /// The copies that the last store() wants done, before the store, and also when there is none.
   const std::vector<Copy>& moves() const { return moves_; }
 
   /// Ends the epoch and begins its checkpoint: step 1. Requires: !checkpointing().
@@ -215,9 +215,9 @@ class Protocol {
     std::vector<std::uint32_t> entries_;
   };
   struct BlockEntry {
-    std::uint32_t block = kNone;  // kNone: unused
-    std::uint32_t last = kNone;   // slot of the last checkpoint; kNone: at home
-    Place work;                   // of the active epoch
+    std::uint32_t block = kNone;     // kNone: unused
+    std::uint32_t last = kNone;      // slot of the last checkpoint; kNone: at home
+    Place work;                      // of the active epoch
     std::uint32_t draining = kNone;  // buffer whose block the running checkpoint copies
     std::uint32_t stores = 0;
   };
@@ -269,7 +269,8 @@ class Protocol {
   std::vector<std::uint32_t> given_up_slots_;  // free after the next commit
   std::uint32_t blocks_tracked_ = 0, pages_tracked_ = 0;
   std::uint32_t promised_slots_ = 0;
-  std::vector<std::uint32_t> clean_;  // entries that were clean when the last checkpoint ended, or began
+  std::vector<std::uint32_t>
+      clean_;  // entries that were clean when the last checkpoint ended, or began
   std::uint64_t spilled_ = 0;
 
   std::vector<Copy> moves_;

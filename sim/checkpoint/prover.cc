@@ -19,12 +19,16 @@ struct MutantText {
 constexpr MutantText kMutantTexts[] = {
     {"none", "the protocol as it is"},
     {"exchange-while-checkpointing",
-     "a clean entry is replaced while a checkpoint runs: home, which the penultimate epoch may need, is overwritten"},
-    {"reuse-given-up-slots", "a slot that the newest backup names is given out at once, and overwritten"},
-    {"store-in-place-while-checkpointing", "blocks are stored to in NVM while the penultimate epoch needs their places"},
+     "a clean entry is replaced while a checkpoint runs: home, which the penultimate epoch may "
+     "need, is overwritten"},
+    {"reuse-given-up-slots",
+     "a slot that the newest backup names is given out at once, and overwritten"},
+    {"store-in-place-while-checkpointing",
+     "blocks are stored to in NVM while the penultimate epoch needs their places"},
     {"store-to-frozen-pages", "a page changes while it is written back"},
     {"write-pages-back-in-place", "a page is written over its own last checkpoint"},
-    {"forget-blocks-of-new-pages", "a page in DRAM loses the entries of its blocks before its first checkpoint"},
+    {"forget-blocks-of-new-pages",
+     "a page in DRAM loses the entries of its blocks before its first checkpoint"},
     {"forget-leaving-pages", "a page leaves DRAM before it has been copied home"},
     {"keep-loans", "blocks lent to buffers are not in their page when it is written back"},
     {"store-in-last-slot", "a block is stored over its own last checkpoint"},
@@ -34,7 +38,8 @@ constexpr MutantText kMutantTexts[] = {
     {"skip-page-table", "the page table is not saved"},
     {"skip-drain", "the backup is complete before the write queue is empty"},
     {"complete-before-drain", "the backup is complete first, the write queue is drained after"},
-    {"commit-before-complete", "the next epoch uses the penultimate's places before the backup is complete"},
+    {"commit-before-complete",
+     "the next epoch uses the penultimate's places before the backup is complete"},
     {"save-over-newest-backup", "tables are written over the only backup that is complete"},
     {"unfreeze-before-copy", "a page may be stored to just before it is copied"},
     {"skip-merges", "blocks lent to buffers are dropped instead of merged"},
@@ -45,7 +50,8 @@ constexpr MutantText kMutantTexts[] = {
 };
 static_assert(std::size(kMutantTexts) == kMutants);
 
-checkpoint::Geometry small(std::uint32_t blocks_per_page, std::uint32_t block_entries, std::uint32_t pages) {
+checkpoint::Geometry small(std::uint32_t blocks_per_page, std::uint32_t block_entries,
+                           std::uint32_t pages) {
   checkpoint::Geometry geometry;
   geometry.blocks_per_page = blocks_per_page;
   geometry.block_entries = block_entries;
@@ -80,13 +86,14 @@ struct Node {
 };
 
 // The shortest way to a node, told by walking it again from the start.
-std::vector<std::string> story_of(const Setting& setting, Mutant mutant, const std::vector<Node>& nodes,
-                                  std::uint32_t node) {
+std::vector<std::string> story_of(const Setting& setting, Mutant mutant,
+                                  const std::vector<Node>& nodes, std::uint32_t node) {
   std::vector<std::uint8_t> steps;
   for (; node != 0; node = nodes[node].before) steps.push_back(nodes[node].possibility);
   World world(setting, mutant);
   std::vector<std::string> story;
-  for (auto step = steps.rbegin(); step != steps.rend(); ++step) story.push_back(world.happen(*step));
+  for (auto step = steps.rbegin(); step != steps.rend(); ++step)
+    story.push_back(world.happen(*step));
   return story;
 }
 
@@ -103,6 +110,12 @@ const std::vector<Setting>& settings() {
     checkpoint::Geometry blocks = small(1, 2, 1);
     blocks.scheme = checkpoint::Scheme::kBlocksOnly;
     list.push_back({"blocks only, three for two entries", blocks, 3});
+    checkpoint::Geometry spill = small(1, 1, 1);
+    spill.scheme = checkpoint::Scheme::kBlocksOnly;
+    spill.spill_entries = 1;
+    spill.block_slots = 4;
+    spill.buffers = 2;
+    list.push_back({"blocks only, one entry and one for flushes", spill, 2});
     checkpoint::Geometry pages = small(2, 1, 1);
     pages.scheme = checkpoint::Scheme::kPagesOnly;
     list.push_back({"pages only, two for one entry", pages, 4});

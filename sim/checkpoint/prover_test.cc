@@ -20,9 +20,9 @@ TEST_P(EverySetting, IsSafeInEveryReachableState) {
   EXPECT_TRUE(proof.complete);
   EXPECT_EQ(proof.cuts, proof.states);
   EXPECT_GT(proof.states, 1000U);
-  std::printf("  %s: %llu states, %llu transitions, %llu power cuts, depth %u\n", proof.setting.c_str(),
-              (unsigned long long)proof.states, (unsigned long long)proof.transitions,
-              (unsigned long long)proof.cuts, proof.depth);
+  std::printf("  %s: %llu states, %llu transitions, %llu power cuts, depth %u\n",
+              proof.setting.c_str(), (unsigned long long)proof.states,
+              (unsigned long long)proof.transitions, (unsigned long long)proof.cuts, proof.depth);
 }
 INSTANTIATE_TEST_SUITE_P(All, EverySetting, testing::Range(0, int(settings().size())));
 

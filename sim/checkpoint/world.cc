@@ -71,21 +71,25 @@ void World::copy(const Copy& copy) {
 
 // ---- What can happen --------------------------------------------------------------------------------
 
-int World::possibilities() const { return int(setting_->blocks) + 3; }
+int World::possibilities() const { return int(setting_->blocks) * (may_spill() ? 2 : 1) + 3; }
+
+bool World::may_spill() const { return setting_->geometry.spill_entries != 0; }
 
 std::string World::happen(int possibility) {
   std::string what;
-  if (possibility < int(setting_->blocks)) {
-    what = store(std::uint32_t(possibility));
-  } else if (possibility == int(setting_->blocks)) {
+  const int stores = possibilities() - 3;
+  if (possibility < stores) {
+    what =
+        store(std::uint32_t(possibility) % setting_->blocks, possibility >= int(setting_->blocks));
+  } else if (possibility == stores) {
     if (protocol_.checkpointing() || !todo_.empty()) return {};
     end_epoch();
     what = "end the epoch";
-  } else if (possibility == int(setting_->blocks) + 1) {
+  } else if (possibility == stores + 1) {
     if (todo_.empty()) return {};
-    static constexpr const char* kNames[] = {"copy a block",   "save the block table", "let a page be stored to",
-                                             "copy a page",    "save the page table",  "drain the write queue",
-                                             "complete the backup", "commit"};
+    static constexpr const char* kNames[] = {
+        "copy a block",        "save the block table",  "let a page be stored to", "copy a page",
+        "save the page table", "drain the write queue", "complete the backup",     "commit"};
     what = std::string("checkpoint: ") + kNames[int(todo_[done_].step)];
     take_step();
   } else {
@@ -96,11 +100,12 @@ std::string World::happen(int possibility) {
   return what;
 }
 
-std::string World::store(std::uint32_t block) {
-  const checkpoint::StoreTo to = protocol_.store(block);
-  if (to.verdict != checkpoint::Verdict::kStore) return {};
+std::string World::store(std::uint32_t block, bool flushing) {
+  const checkpoint::StoreTo to = protocol_.store(block, flushing);
   if (mutant_ != Mutant::kSkipReplacementCopies)
     for (const Copy& move : protocol_.moves()) copy(move);
+  if (to.verdict != checkpoint::Verdict::kStore)
+    return protocol_.moves().empty() ? "" : "entries replaced for block " + std::to_string(block);
   auto& golden = golden_[block];
   std::uint8_t fresh = 1;
   while (fresh == golden[kLast] || fresh == golden[kCommitted]) ++fresh;
@@ -111,7 +116,7 @@ std::string World::store(std::uint32_t block) {
   }
   golden[kNow] = fresh;
   put(to.place, block, block * 4 + fresh);
-  return "store to block " + std::to_string(block);
+  return (flushing ? "flush of block " : "store to block ") + std::to_string(block);
 }
 
 void World::end_epoch() {
@@ -185,8 +190,12 @@ int World::newest_backup() const {
   int newest = -1;
   for (int i = 0; i < 2; ++i) {
     const Backup& backup = backups_[i];
-    if (backup.epoch == 0 || backup.blocks_epoch != backup.epoch || backup.pages_epoch != backup.epoch) continue;
-    if (newest < 0 || (backup.epoch > backups_[newest].epoch) == (mutant_ != Mutant::kRecoverOldest)) newest = i;
+    if (backup.epoch == 0 || backup.blocks_epoch != backup.epoch ||
+        backup.pages_epoch != backup.epoch)
+      continue;
+    if (newest < 0 ||
+        (backup.epoch > backups_[newest].epoch) == (mutant_ != Mutant::kRecoverOldest))
+      newest = i;
   }
   return newest;
 }
@@ -202,14 +211,16 @@ std::string World::cut_and_recover() {
   }
   const int newest = newest_backup();
   checkpoint::Image image;
-  if (newest >= 0) image = {backups_[newest].epoch, backups_[newest].blocks, backups_[newest].pages};
+  if (newest >= 0)
+    image = {backups_[newest].epoch, backups_[newest].blocks, backups_[newest].pages};
   protocol_ = checkpoint::Protocol(setting_->geometry, image, rules_of(mutant_));
   if (mutant_ != Mutant::kSkipFillOnRecovery)
     for (const checkpoint::PageAt& at : image.pages)
       copy({at.page, true, {}, {Area::kPageSlot, at.slot}, {Area::kPageCache, at.slot}});
   todo_.clear();
   done_ = 0;
-  for (auto& golden : golden_) golden = {golden[kCommitted], golden[kCommitted], golden[kCommitted]};
+  for (auto& golden : golden_)
+    golden = {golden[kCommitted], golden[kCommitted], golden[kCommitted]};
   return violation();
 }
 
@@ -227,8 +238,9 @@ std::string World::violation() const {
 
 // What no load, no copy and no recovery should read is made wrong, and with it whatever does read it.
 void World::forget_unread_places() {
-  std::vector<Cell> homes = std::move(home_), slots = std::move(slots_), page_slots = std::move(page_slots_),
-                    buffers = std::move(buffers_), page_cache = std::move(page_cache_);
+  std::vector<Cell> homes = std::move(home_), slots = std::move(slots_),
+                    page_slots = std::move(page_slots_), buffers = std::move(buffers_),
+                    page_cache = std::move(page_cache_);
   home_.assign(homes.size(), {});
   slots_.assign(slots.size(), {});
   page_slots_.assign(page_slots.size(), {});
@@ -256,7 +268,8 @@ void World::forget_unread_places() {
       keep(place, block);
     }
   };
-  for (std::uint32_t block = 0; block < setting_->blocks; ++block) keep(protocol_.visible(block), block);
+  for (std::uint32_t block = 0; block < setting_->blocks; ++block)
+    keep(protocol_.visible(block), block);
   const int newest = newest_backup();
   if (newest >= 0) {
     keep_image(backups_[newest].blocks, backups_[newest].pages);
@@ -300,14 +313,18 @@ std::vector<std::uint32_t> World::fingerprint() const {
   for (const auto* cells : {&home_, &slots_, &page_slots_, &buffers_, &page_cache_})
     for (const Cell& each : *cells) state.push_back(each.value * 2 + (each.drained ? 1 : 0));
   for (const auto& golden : golden_) state.push_back(golden[0] | golden[1] << 4 | golden[2] << 8);
-  state.push_back(std::uint32_t(done_) << 8 | std::uint32_t(todo_.size()) << 1 | std::uint32_t(target_));
+  state.push_back(std::uint32_t(done_) << 8 | std::uint32_t(todo_.size()) << 1 |
+                  std::uint32_t(target_));
   const int newest = newest_backup();
   state.push_back(std::uint32_t(newest + 1));
   for (int i = 0; i < 2; ++i) {
     const Backup& backup = backups_[i];
     // Epochs count only by their order: which tables are the header's, which the running checkpoint's.
     const auto relation = [&](std::uint64_t epoch) {
-      return epoch == 0 ? 0U : epoch == protocol_.image().epoch ? 1U : epoch == backup.epoch ? 2U : 3U;
+      return epoch == 0                         ? 0U
+             : epoch == protocol_.image().epoch ? 1U
+             : epoch == backup.epoch            ? 2U
+                                                : 3U;
     };
     state.push_back(relation(backup.epoch) | relation(backup.blocks_epoch) << 2 |
                     relation(backup.pages_epoch) << 4 | std::uint32_t(backup.blocks_drained) << 6 |

@@ -62,7 +62,8 @@ class World {
   const Cell& cell(checkpoint::Place place, std::uint32_t block) const;
   void put(checkpoint::Place place, std::uint32_t block, Value value);
   void copy(const checkpoint::Copy& copy);
-  std::string store(std::uint32_t block);
+  bool may_spill() const;
+  std::string store(std::uint32_t block, bool flushing);
   void end_epoch();
   void take_step();
   int newest_backup() const;

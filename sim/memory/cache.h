@@ -12,7 +12,10 @@ namespace perdure::memory {
 class Cache {
  public:
   explicit Cache(const CacheShape& shape)
-      : latency(shape.latency), sets_(shape.sets), ways_(shape.ways), lines_(std::size_t{shape.sets} * shape.ways, kEmpty) {}
+      : latency(shape.latency),
+        sets_(shape.sets),
+        ways_(shape.ways),
+        lines_(std::size_t{shape.sets} * shape.ways, kEmpty) {}
 
   const Time latency;
 
@@ -73,7 +76,8 @@ class Cache {
 
   std::uint64_t sets_;
   std::uint32_t ways_;
-  std::vector<std::uint64_t> lines_;  // line << 1 | dirty; each set from most to least recently used
+  std::vector<std::uint64_t>
+      lines_;  // line << 1 | dirty; each set from most to least recently used
   std::uint64_t dirtied_ = 0;
 };
 

@@ -17,7 +17,8 @@ class Contents {
  public:
   Contents() = default;
   Contents(const Contents& other) {
-    for (const auto& [number, page] : other.pages_) pages_.emplace(number, std::make_unique<Page>(*page));
+    for (const auto& [number, page] : other.pages_)
+      pages_.emplace(number, std::make_unique<Page>(*page));
   }
   Contents& operator=(const Contents& other) {
     Contents copy(other);
@@ -42,7 +43,8 @@ class Contents {
   template <class Visit>
   void for_each(Visit visit) const {
     for (const auto& [number, page] : pages_)
-      for (std::uint64_t i = 0; i < kLinesPerPage; ++i) visit(number * kLinesPerPage + i, (*page)[i]);
+      for (std::uint64_t i = 0; i < kLinesPerPage; ++i)
+        visit(number * kLinesPerPage + i, (*page)[i]);
   }
 
  private:

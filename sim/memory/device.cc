@@ -46,7 +46,8 @@ Time Device::write(std::uint64_t line, Time now, const Line* data) {
     take(waiting);
     return now;
   }
-  for (Waiting& other : queue_) {  // two writes to one line do not overtake each other: they become one
+  for (Waiting& other :
+       queue_) {  // two writes to one line do not overtake each other: they become one
     if (other.line != line) continue;
     other.data = waiting.data;
     return now;

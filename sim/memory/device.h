@@ -23,7 +23,8 @@ class Device {
  public:
   static constexpr Time kNever = ~Time{0};
 
-  Device(const DeviceTiming& timing, bool with_contents) : timing_(timing), with_contents_(with_contents) {}
+  Device(const DeviceTiming& timing, bool with_contents)
+      : timing_(timing), with_contents_(with_contents) {}
 
   /// When the answer is there. Waits for no write that has not begun, except while the queue is drained.
   Time read(std::uint64_t line, Time now);
@@ -84,7 +85,9 @@ class Device {
   static constexpr std::uint64_t kNoRow = ~std::uint64_t{0};
   static constexpr std::uint64_t kRowBytes = 8192, kBanks = 16;
 
-  static std::uint64_t bank_of(std::uint64_t line) { return line * kLineBytes / kRowBytes % kBanks; }
+  static std::uint64_t bank_of(std::uint64_t line) {
+    return line * kLineBytes / kRowBytes % kBanks;
+  }
   static std::uint64_t row_of(std::uint64_t line) { return line * kLineBytes / kRowBytes / kBanks; }
 
   Time earliest(std::uint64_t line, Time since) const;

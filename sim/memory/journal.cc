@@ -47,14 +47,19 @@ Time Journal::settle(Time now) { return stops_by_bytes() ? now : nvm_.drain(now)
 
 std::vector<unsigned char> Journal::directory() const {
   std::vector<unsigned char> bytes(blocks_.size() * kEntryBytes);
-  for (std::size_t i = 0; i < blocks_.size(); ++i) std::memcpy(&bytes[i * kEntryBytes], &blocks_[i], 8);
+  for (std::size_t i = 0; i < blocks_.size(); ++i)
+    std::memcpy(&bytes[i * kEntryBytes], &blocks_[i], 8);
   return bytes;
 }
 
 Time Journal::seal(Time now, std::uint64_t position, bool in_place) {
   const std::vector<unsigned char> entries = directory();
-  Seal seal{epochs_.epochs, position, blocks_.size(), in_place ? 1U : 0U,
-            crc32c(entries.data(), entries.size()), 0};
+  Seal seal{epochs_.epochs,
+            position,
+            blocks_.size(),
+            in_place ? 1U : 0U,
+            crc32c(entries.data(), entries.size()),
+            0};
   // The later of two seals of an epoch is the one in place: it is looked for first.
   now = save(seals_ + std::uint64_t(seal_), now, seal.line());
   seal_ = 1 - seal_;
@@ -64,7 +69,8 @@ Time Journal::seal(Time now, std::uint64_t position, bool in_place) {
 Time Journal::end_epoch(Time now, std::uint64_t position) {
   count_epoch(now, is_full());
   const Time began = now;
-  if (stops_by_bytes()) now += time_of_bytes(double(blocks_.size() * (2 * kLineBytes + kEntryBytes)));
+  if (stops_by_bytes())
+    now += time_of_bytes(double(blocks_.size() * (2 * kLineBytes + kEntryBytes)));
   traffic_.checkpoint_bytes += blocks_.size() * (2 * kLineBytes + kEntryBytes);
 
   const std::vector<unsigned char> entries = directory();
@@ -94,13 +100,15 @@ Recovery Journal::recover(Contents contents) const {
   Seal newest;
   for (int i = 0; i < 2; ++i) {
     const Seal seal = Seal::of(left->read(seals_ + std::uint64_t(i)));
-    if (seal.epoch > newest.epoch || (seal.epoch == newest.epoch && seal.in_place != 0)) newest = seal;
+    if (seal.epoch > newest.epoch || (seal.epoch == newest.epoch && seal.in_place != 0))
+      newest = seal;
   }
   if (newest.epoch != 0 && newest.in_place == 0) {
     std::vector<unsigned char> entries(newest.count * kEntryBytes);
     for (std::size_t at = 0; at < entries.size(); at += kLineBytes) {
       const Line line = left->read(directory_ + at / kLineBytes);
-      std::memcpy(&entries[at], line.data(), std::min<std::size_t>(kLineBytes, entries.size() - at));
+      std::memcpy(&entries[at], line.data(),
+                  std::min<std::size_t>(kLineBytes, entries.size() - at));
     }
     if (crc32c(entries.data(), entries.size()) == newest.payload_crc) {
       for (std::size_t i = 0; i < newest.count; ++i) {

@@ -64,6 +64,8 @@ void Machine::run(std::span<const Access> accesses) {
         access(l1d_, last, write);
       if (with_contents_ && write) store_bytes(address, record.bytes());
     }
+    if (flush_due_) [[unlikely]]
+      flush_dirtied_caches();
     if (now_ >= epoch_due_) [[unlikely]]
       end_epoch();
   }
@@ -101,19 +103,18 @@ void Machine::miss(Cache& first, std::uint64_t virtual_line, bool write) {
       now_ = memory_->read(line, now_ + l3_.latency, with_contents_ ? &data : nullptr);
       // Instructions may lie where data is cached dirty: only data is compared.
       if (with_contents_ && &first == &l1d_ && wrong_.empty() && data != program_.read(line))
-        wrong_ = "line " + std::to_string(line) + " was read at record " + std::to_string(position_) +
-                 " and was not what had been stored there last";
-      if (const auto victim = l3_.insert(line, false); victim && victim->dirty) to_memory(victim->line, false);
+        wrong_ = "line " + std::to_string(line) + " was read at record " +
+                 std::to_string(position_) + " and was not what had been stored there last";
+      if (const auto victim = l3_.insert(line, false); victim && victim->dirty)
+        to_memory(victim->line, false);
     }
     if (const auto victim = l2_.insert(line, false); victim && victim->dirty) to_l3(victim->line);
   }
   if (const auto victim = first.insert(virtual_line, write); victim && victim->dirty)
     to_l2(physical(victim->line));
-  if (model_.flush_after_dirtied != 0) {
-    if (l1d_.dirtied() >= model_.flush_after_dirtied) flush(l1d_, false);
-    if (l2_.dirtied() >= model_.flush_after_dirtied) flush(l2_, false);
-    if (l3_.dirtied() >= model_.flush_after_dirtied) flush(l3_, false);
-  }
+  if (model_.flush_after_dirtied != 0)
+    flush_due_ =
+        std::max({l1d_.dirtied(), l2_.dirtied(), l3_.dirtied()}) >= model_.flush_after_dirtied;
   if (model_.flush_at_epoch_end && memory_->is_full()) epoch_due_ = now_;
 }
 
@@ -124,7 +125,8 @@ void Machine::to_l2(std::uint64_t line) {
 
 void Machine::to_l3(std::uint64_t line) {
   if (l3_.access(line, true)) return;
-  if (const auto victim = l3_.insert(line, true); victim && victim->dirty) to_memory(victim->line, false);
+  if (const auto victim = l3_.insert(line, true); victim && victim->dirty)
+    to_memory(victim->line, false);
 }
 
 void Machine::to_memory(std::uint64_t line, bool flushing) {
@@ -150,6 +152,12 @@ void Machine::flush(Cache& cache, bool flushing) {
   });
 }
 
+void Machine::flush_dirtied_caches() {
+  flush_due_ = false;
+  for (Cache* cache : {&l1d_, &l2_, &l3_})
+    if (cache->dirtied() >= model_.flush_after_dirtied) flush(*cache, false);
+}
+
 // ---- Epochs -----------------------------------------------------------------------------------------
 
 void Machine::end_epoch() {
@@ -170,8 +178,10 @@ void Machine::end_epoch() {
   if (!with_contents_) return;
   if (model_.flush_at_epoch_end) {
     for (const std::uint64_t line : stored_)
-      if (const auto given = given_.find(line); given == given_.end() || given->second != program_.read(line))
-        wrong_ = "line " + std::to_string(line) + " was stored to in an epoch and not flushed at its end";
+      if (const auto given = given_.find(line);
+          given == given_.end() || given->second != program_.read(line))
+        wrong_ = "line " + std::to_string(line) +
+                 " was stored to in an epoch and not flushed at its end";
   }
   stored_.clear();
   ended_.push_back({memory_->ended(), position_, std::move(given_)});
@@ -205,7 +215,8 @@ void Machine::store_bytes(std::uint64_t address, unsigned bytes) {
     const std::uint64_t number = physical((address + done) / kLineBytes);
     stored_.insert(number);
     Line& line = program_.at(number);
-    for (unsigned i = 0; i < part; ++i) line[at + i] = static_cast<unsigned char>(value >> (done + i) % 8 * 8);
+    for (unsigned i = 0; i < part; ++i)
+      line[at + i] = static_cast<unsigned char>(value >> (done + i) % 8 * 8);
     done += part;
   }
 }
@@ -252,7 +263,9 @@ Results Machine::results() const {
 
 // ---- Power cuts -------------------------------------------------------------------------------------
 
-std::string Machine::cut_power(std::mt19937_64& random) { return judge(memory_->cut(now_, random)); }
+std::string Machine::cut_power(std::mt19937_64& random) {
+  return judge(memory_->cut(now_, random));
+}
 
 void Machine::cut_power_after_writes(std::uint64_t writes, std::uint64_t seed) {
   memory_->cut_after_writes(writes, seed);
@@ -277,17 +290,19 @@ std::string Machine::judge(Cut cut) {
     position = ended_[newer].position;
   }
   if (found.epoch != epoch)
-    return "epoch " + std::to_string(found.epoch) + " was recovered, epoch " + std::to_string(epoch) +
-           " had been committed";
+    return "epoch " + std::to_string(found.epoch) + " was recovered, epoch " +
+           std::to_string(epoch) + " had been committed";
   if (found.position != position)
     return "the core would go on at record " + std::to_string(found.position) + ", not at " +
            std::to_string(position);
   for (std::uint64_t line = 0; line < frames_.frames() * kLinesPerPage; ++line) {
     Line expected = safe_.read(line);
     for (std::size_t i = 0; i < newer; ++i)
-      if (const auto given = ended_[i].given.find(line); given != ended_[i].given.end()) expected = given->second;
+      if (const auto given = ended_[i].given.find(line); given != ended_[i].given.end())
+        expected = given->second;
     if (found.read(line) != expected)
-      return "line " + std::to_string(line) + " is not as it was at the end of epoch " + std::to_string(epoch);
+      return "line " + std::to_string(line) + " is not as it was at the end of epoch " +
+             std::to_string(epoch);
   }
   return {};
 }

@@ -101,6 +101,7 @@ class Machine {
   void store_bytes(std::uint64_t address, unsigned bytes);
   void note_mark(std::uint64_t address);
   void flush(Cache& cache, bool flushing);
+  void flush_dirtied_caches();
   void end_epoch();
   std::string judge(Cut cut);
   void forget_oldest();
@@ -118,16 +119,17 @@ class Machine {
   std::uint64_t l1_misses_ = 0, l2_misses_ = 0, l3_misses_ = 0;
   std::uint64_t operations_ = 0;
   Time flush_time_ = 0;
+  bool flush_due_ = false;
   Time epoch_due_ = ~Time{0};
 
   // With contents, all by physical line.
-  Contents program_;                          // what the program stored: what loads must see
-  Contents safe_;                             // what memory had been given when the newest safe epoch ended
+  Contents program_;  // what the program stored: what loads must see
+  Contents safe_;     // what memory had been given when the newest safe epoch ended
   std::uint64_t safe_epoch_ = 0, safe_position_ = 0;
-  std::vector<Ended> ended_;                  // epochs after that one
+  std::vector<Ended> ended_;                       // epochs after that one
   std::unordered_map<std::uint64_t, Line> given_;  // in the epoch that runs
-  std::unordered_set<std::uint64_t> stored_;  // lines, in the epoch that runs
-  std::string wrong_;                         // the first line that was read and was not what was stored
+  std::unordered_set<std::uint64_t> stored_;       // lines, in the epoch that runs
+  std::string wrong_;  // the first line that was read and was not what was stored
   std::uint64_t cuts_of_unfinished_ = 0;
   Results before_mark_;
 };

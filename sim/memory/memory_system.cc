@@ -25,7 +25,8 @@ class Ideal final : public MemorySystem {
   }
   Time end_epoch(Time now, std::uint64_t) override { return now; }
   Recovery recover(Contents) const override {
-    throw Exception(Code::kMisuse, "an ideal memory has no power cuts: it is crash consistent by definition");
+    throw Exception(Code::kMisuse,
+                    "an ideal memory has no power cuts: it is crash consistent by definition");
   }
 
  private:

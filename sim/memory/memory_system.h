@@ -29,14 +29,14 @@ struct Traffic {
 };
 
 struct EpochStatistics {
-  std::uint64_t epochs = 0;        // ended
-  std::uint64_t full = 0;          // of those, because a table was full
-  Time stopped = 0;                // the core stood still for an epoch's end
-  Time waited = 0;                 // and for a running checkpoint to get further
-  std::uint64_t spilled = 0;       // entries beyond a table's size
-  std::uint64_t replaced = 0;      // clean entries
+  std::uint64_t epochs = 0;    // ended
+  std::uint64_t full = 0;      // of those, because a table was full
+  Time stopped = 0;            // the core stood still for an epoch's end
+  Time waited = 0;             // and for a running checkpoint to get further
+  std::uint64_t spilled = 0;   // entries beyond a table's size
+  std::uint64_t replaced = 0;  // clean entries
   std::uint64_t pages_promoted = 0;
-  std::vector<Time> lengths;       // of each epoch
+  std::vector<Time> lengths;  // of each epoch
 };
 
 /// What a power cut left in NVM, and which epoch was the newest that had been committed.
@@ -76,7 +76,9 @@ class MemorySystem {
   const EpochStatistics& epochs() const { return epochs_; }
 
   /// With contents. Power is cut now; the system itself goes on.
-  Cut cut(Time now, std::mt19937_64& random) const { return {nvm_.after_power_cut(now, random), committed_}; }
+  Cut cut(Time now, std::mt19937_64& random) const {
+    return {nvm_.after_power_cut(now, random), committed_};
+  }
   /// Power is cut when NVM has accepted so many more writes; taken_cut() then has it.
   void cut_after_writes(std::uint64_t writes, std::uint64_t seed);
   std::optional<Cut> taken_cut() { return std::exchange(taken_, std::nullopt); }

@@ -31,9 +31,17 @@ constexpr std::string_view reading_name(Reading reading) {
   return reading == Reading::kStrict ? "strict" : "paper-code";
 }
 
-enum class System : std::uint8_t { kDram, kNvm, kJournal, kShadow, kThyNvm, kThyNvmBlocks, kThyNvmPages };
-inline constexpr System kSystems[] = {System::kDram,   System::kNvm,    System::kJournal,
-                                      System::kShadow, System::kThyNvm, System::kThyNvmBlocks,
+enum class System : std::uint8_t {
+  kDram,
+  kNvm,
+  kJournal,
+  kShadow,
+  kThyNvm,
+  kThyNvmBlocks,
+  kThyNvmPages
+};
+inline constexpr System kSystems[] = {System::kDram,       System::kNvm,    System::kJournal,
+                                      System::kShadow,     System::kThyNvm, System::kThyNvmBlocks,
                                       System::kThyNvmPages};
 constexpr std::string_view system_name(System system) {
   switch (system) {
@@ -80,7 +88,8 @@ struct Model {
   std::uint32_t to_pages = 22, to_blocks = 16;
   Time epoch = 0;                   // its longest; 0: until a table is full
   bool flush_at_epoch_end = false;  // caches, into memory
-  std::uint32_t flush_after_dirtied = 0;  // so many blocks of one cache: that cache, into the next; 0: never
+  std::uint32_t flush_after_dirtied =
+      0;  // so many blocks of one cache: that cache, into the next; 0: never
   // Stops of the published code: a number of bytes at this rate. 0: what the devices take.
   double stop_bytes_per_cycle = 0;
 

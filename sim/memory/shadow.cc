@@ -24,8 +24,9 @@ Time Shadow::read(std::uint64_t line, Time now, Line* data) {
   dram_.advance(now);
   const auto found = places_.find(line / kLinesPerPage);
   Device& from = found == places_.end() ? nvm_ : dram_;
-  const std::uint64_t at =
-      found == places_.end() ? nvm_line(line) : found->second * kLinesPerPage + line % kLinesPerPage;
+  const std::uint64_t at = found == places_.end()
+                               ? nvm_line(line)
+                               : found->second * kLinesPerPage + line % kLinesPerPage;
   if (data != nullptr) *data = from.contents().read(at);
   return from.read(at, now);
 }
@@ -43,7 +44,8 @@ std::uint32_t Shadow::bring_in(std::uint64_t page, Time& now, bool flushing) {
       replacing_ = (replacing_ + 1) % buffer_pages_;
       ++tried;
     }
-    if (tried == buffer_pages_) {  // all dirty: this line still belongs to the epoch that has to end
+    if (tried ==
+        buffer_pages_) {  // all dirty: this line still belongs to the epoch that has to end
       full_ = true;
       ++epochs_.spilled;
       buffer = std::uint32_t(buffers_.size());
@@ -80,7 +82,8 @@ Time Shadow::write(std::uint64_t line, Time now, const Line* data, bool flushing
   now += model_.lookup;
   const std::uint64_t page = line / kLinesPerPage;
   const auto found = places_.find(page);
-  const std::uint32_t buffer = found != places_.end() ? found->second : bring_in(page, now, flushing);
+  const std::uint32_t buffer =
+      found != places_.end() ? found->second : bring_in(page, now, flushing);
   buffers_[buffer].dirty = true;
   return dram_.write(buffer * kLinesPerPage + line % kLinesPerPage, now, data);
 }

@@ -27,7 +27,8 @@ class Shadow final : public MemorySystem {
   Recovery recover(Contents left) const override;
 
  private:
-  static constexpr std::uint64_t kEntryBytes = 12;  // a page's change in the map, as the published code counts
+  static constexpr std::uint64_t kEntryBytes =
+      12;  // a page's change in the map, as the published code counts
   struct Buffer {
     std::uint64_t page;
     bool dirty;

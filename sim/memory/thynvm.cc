@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "perdure/base/crc32c.h"
+#include "perdure/error.h"
 
 namespace perdure::memory {
 
@@ -23,7 +24,9 @@ struct CoreState {
   std::uint64_t check;
 };
 
-std::uint64_t check_of(const CoreState& state) { return crc32c(&state, offsetof(CoreState, check)); }
+std::uint64_t check_of(const CoreState& state) {
+  return crc32c(&state, offsetof(CoreState, check));
+}
 
 std::uint64_t lines_of(std::uint64_t bytes) { return (bytes + kLineBytes - 1) / kLineBytes; }
 
@@ -37,8 +40,8 @@ checkpoint::Geometry geometry_of(System system, const Model& model) {
   geometry.to_pages = model.to_pages;
   geometry.to_blocks = model.to_blocks;
   // An epoch's end flushes at most all lines of all caches.
-  const std::uint32_t lines = model.l1.sets * model.l1.ways + model.l2.sets * model.l2.ways +
-                              model.l3.sets * model.l3.ways;
+  const std::uint32_t lines =
+      model.l1.sets * model.l1.ways + model.l2.sets * model.l2.ways + model.l3.sets * model.l3.ways;
   geometry.spill_entries = lines;
   if (system == System::kThyNvmBlocks) geometry.scheme = checkpoint::Scheme::kBlocksOnly;
   if (system == System::kThyNvmPages) {
@@ -47,7 +50,7 @@ checkpoint::Geometry geometry_of(System system, const Model& model) {
     geometry.spill_entries = 0;
     geometry.spill_pages = lines;
   }
-  geometry.block_slots = 2 * geometry.block_entries + geometry.spill_entries;
+  geometry.block_slots = 2 * (geometry.block_entries + geometry.spill_entries);
   return geometry;
 }
 
@@ -94,19 +97,27 @@ Time ThyNvm::write(std::uint64_t line, Time now, const Line* data, bool flushing
   now += model_.lookup;
   progress(now);
   const Time came = now;
-  checkpoint::StoreTo to = protocol_.store(std::uint32_t(line), flushing);
-  for (; to.verdict == Verdict::kWait; to = protocol_.store(std::uint32_t(line), flushing))
+  const auto try_store = [&](bool may_spill) {
+    const checkpoint::StoreTo to = protocol_.store(std::uint32_t(line), may_spill);
+    for (const Copy& move : protocol_.moves()) {
+      epochs_.replaced += move.cause == CopyCause::kReplacement ? 1 : 0;
+      transfer(move, now);
+    }
+    return to;
+  };
+  checkpoint::StoreTo to = try_store(flushing);
+  while (to.verdict == Verdict::kWait) {
     now = wait_for_progress(now);
+    to = try_store(flushing);
+  }
   if (!flushing) epochs_.waited += now - came;  // else it is part of the stop
   if (to.verdict == Verdict::kEndEpoch) {
     // This line still belongs to the epoch that has to end: the tables hold a little more than their size.
     full_ = true;
-    to = protocol_.store(std::uint32_t(line), true);
+    to = try_store(true);
   }
-  for (const Copy& move : protocol_.moves()) {
-    epochs_.replaced += move.cause == CopyCause::kReplacement ? 1 : 0;
-    transfer(move, now);
-  }
+  if (to.verdict != Verdict::kStore)
+    throw Exception(Code::kMisuse, "the tables cannot hold what one flush of the caches writes");
   const Spot at = spot(to.place, line);
   (at.device == &nvm_ ? traffic_.cpu_to_nvm : traffic_.dram_bytes) += kLineBytes;
   return at.device->write(at.line, now, data);
@@ -136,8 +147,8 @@ void ThyNvm::transfer_line(Spot from, Spot to, Time now, bool at_once) {
   if (at_once) {
     to.device->put(to.line, now, bytes);
   } else {
-    to.device->write_in_background(to.line, now, bytes, from.device == to.device ? nullptr : from.device,
-                                   from.line);
+    to.device->write_in_background(to.line, now, bytes,
+                                   from.device == to.device ? nullptr : from.device, from.line);
   }
 }
 
@@ -283,7 +294,8 @@ Recovery ThyNvm::recover(Contents contents) const {
   if (found.backup >= 0) {
     CoreState state;
     std::memcpy(&state, &backups[found.backup][(backup_lines_ - 1) * kLineBytes], sizeof state);
-    if (state.epoch == found.image.epoch && state.check == check_of(state)) recovery.position = state.position;
+    if (state.epoch == found.image.epoch && state.check == check_of(state))
+      recovery.position = state.position;
   }
   // What the program then sees is what the protocol says, of a memory whose pages were brought back.
   auto protocol = std::make_shared<checkpoint::Protocol>(protocol_.geometry(), found.image);

@@ -41,7 +41,9 @@ class ThyNvm final : public MemorySystem {
   void progress(Time now);
   void next_step(Time now);
   Time wait_for_progress(Time now);
-  std::uint64_t backup_line(int backup) const { return backups_ + std::uint64_t(backup) * backup_lines_; }
+  std::uint64_t backup_line(int backup) const {
+    return backups_ + std::uint64_t(backup) * backup_lines_;
+  }
 
   checkpoint::Protocol protocol_;
   std::uint64_t slots_, page_slots_, backups_, backup_lines_, buffers_;  // first lines
