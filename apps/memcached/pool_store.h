@@ -29,6 +29,8 @@ class PoolStore final : public ItemStore {
 
   void look(std::span<const std::string_view> keys, Use use, See see) override;
   std::uint64_t alter(std::string_view key, std::uint64_t room, Use use, Decide decide) override;
+  void expect(std::span<const std::string_view> keys) override;
+  bool together(FunctionRef<void()> body) override;
   void flush_all(std::uint32_t at) override;
   StoreCounts counts() const override;
   bool set_limit(std::uint64_t bytes) override;
@@ -58,6 +60,12 @@ class PoolStore final : public ItemStore {
   }
   template <class Body>
   auto change(Body&& body);
+  struct Group;
+  // pool_store_group.cc
+  [[noreturn]] static void leave_group();
+  std::uint64_t alter_in_group(std::string_view name, std::uint64_t room, Use use, Decide decide);
+  /// After a transaction that has altered the item.
+  void remember(const HashedKey& key, Plan::Kind kind, Use use);
   /// An item as it is to be stored.
   struct NewItem {
     std::string_view key;
@@ -88,6 +96,8 @@ class PoolStore final : public ItemStore {
   bool make_room(std::uint64_t bytes);
   /// Frees about `wanted` bytes, or finds nothing to free in a part of the table. Returns what it freed.
   std::uint64_t sweep(std::uint64_t wanted, bool evict, std::uint64_t most_buckets);
+
+  static constinit thread_local Group* group_;  // that this thread's transaction is
 
   Pool* pool_;
   Syncer* syncer_;
