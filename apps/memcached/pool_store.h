@@ -116,6 +116,7 @@ class PoolStore final : public ItemStore {
   std::atomic<std::uint64_t> next_cas_{1};
   std::atomic<std::uint64_t> reserved_cas_{0};
   std::atomic<std::uint64_t> flush_at_{0};
+  std::atomic<std::uint64_t> group_room_{0};  // that groups ask for
   std::atomic<std::uint64_t> hand_{0};
   std::atomic<std::uint64_t> evictions_{0};
   std::atomic<std::uint64_t> reclaimed_{0};

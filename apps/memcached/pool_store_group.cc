@@ -12,12 +12,18 @@ struct Apart {};
 }  // namespace
 
 struct PoolStore::Group {
-  Group() { group_ = this; }
-  ~Group() { group_ = nullptr; }
+  explicit Group(PoolStore& its) : store(its) { group_ = this; }
+  ~Group() {
+    group_ = nullptr;
+    const std::uint64_t before = store.group_room_.load(std::memory_order_relaxed);
+    store.group_room_.store(std::max(room, before - before / 8), std::memory_order_relaxed);
+  }
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
 
+  PoolStore& store;
   Delta delta;
+  std::uint64_t room = 0;  // asked for so far
   bool begun = false;
 };
 
@@ -46,31 +52,33 @@ void PoolStore::expect(std::span<const std::string_view> keys) {
 }
 
 bool PoolStore::together(FunctionRef<void()> body) {
-  flush_if_due();
-  Group group;
   try {
+    flush_if_due();
+    // In a full cache something has to go first, for inside nothing can: as much as groups have asked for of late.
+    const std::uint64_t room = group_room_.load(std::memory_order_relaxed);
+    if (room > 0) make_room(room);
+    Group group(*this);
     change([&](Tx&) {
       if (std::exchange(group.begun, true)) throw Apart{};  // it met another thread
       body();
     });
+    count(group.delta);
+    return true;
   } catch (const Apart&) {
     return false;
   } catch (const Exception&) {  // whom it concerns is found out one by one
     return false;
   }
-  count(group.delta);
-  return true;
 }
 
 void PoolStore::leave_group() { throw Apart{}; }
 
 std::uint64_t PoolStore::alter_in_group(std::string_view name, std::uint64_t room, Use use,
                                         Decide decide) {
-  Delta& sum = group_->delta;
-  const std::uint64_t wanted = room > 0 ? occupied_bytes(item_bytes(name.size(), room)) : 0;
-  const std::uint64_t now =
-      bytes_.load(std::memory_order_relaxed) + static_cast<std::uint64_t>(sum.bytes);
-  if (now + wanted > limit_.load(std::memory_order_relaxed)) throw Apart{};
+  if (room > 0) group_->room += occupied_bytes(item_bytes(name.size(), room));
+  if (bytes_.load(std::memory_order_relaxed) + group_->room >
+      limit_.load(std::memory_order_relaxed))
+    throw Apart{};
   const HashedKey key = hashed(name);
   Staged staged(*this);
   Outcome outcome;
@@ -80,6 +88,7 @@ std::uint64_t PoolStore::alter_in_group(std::string_view name, std::uint64_t roo
     throw Apart{};
   }
   if (outcome.stage) throw Apart{};
+  Delta& sum = group_->delta;
   sum.items += outcome.delta.items;
   sum.bytes += outcome.delta.bytes;
   sum.reserved_cas = std::max(sum.reserved_cas, outcome.delta.reserved_cas);
