@@ -1,5 +1,5 @@
-// PoolStore: the items of a cache in a pool. Every change is one transaction; a look-up is a read-only one, however many
-// keys it has.
+// PoolStore: the items of a cache in a pool. Every change is one transaction, or a part of one with those done together; a
+// look-up is a read-only one, however many keys it has.
 //
 // What there is is bounded: before an item is stored others go, unused ones first, found by a hand that goes round the table
 // (CLOCK). Whether an item was used is known in DRAM only (references.h).

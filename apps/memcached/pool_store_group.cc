@@ -1,5 +1,7 @@
 // Commands that are one transaction: its fences, stamp and record are shared. What one of them cannot do inside, or might
 // do twice, ends the group, and they are done one by one.
+#include <utility>
+
 #include "apps/memcached/pool_store.h"
 #include "apps/memcached/staged_item.h"
 

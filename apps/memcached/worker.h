@@ -1,7 +1,8 @@
 // Worker: a thread that serves its share of the connections from one event loop.
 //
 // Where replies have to wait for the device (syncer.h) the loop does not: a connection whose reply is kept back is not read
-// from meanwhile, all others are. A round of the loop asks for one sync, whatever it has answered.
+// from meanwhile, all others are. A round of the loop asks for one sync, whatever it has answered. Where none waits, what a
+// round has read is gathered, but for retrievals, and answered at its end, as one transaction if that can be.
 #pragma once
 
 #include <event2/event.h>
