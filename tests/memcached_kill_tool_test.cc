@@ -116,6 +116,13 @@ TEST_F(MemcachedKillToolTest, OnMemoryEveryAcknowledgedWriteIsThere) {
   std::filesystem::remove(pool());
 }
 
+TEST_F(MemcachedKillToolTest, OnMemoryWhatOneThreadStoredTogetherIsThere) {
+  if (std::filesystem::exists("/dev/shm"))
+    pool_ = "/dev/shm/perdure-kill-test-" + std::to_string(::getpid()) + ".pool";
+  kill_again_and_again({"--domain", "adr", "--threads", "1"}, 40);
+  std::filesystem::remove(pool());
+}
+
 TEST_F(MemcachedKillToolTest, AFullCacheIsWholeAfterKills) {
   for (int round = 0; round < 10; ++round) {
     start({"--memory-limit", "1M", "--threads", "2"});

@@ -166,6 +166,55 @@ TEST_F(MemcachedToolTest, ManyRequestsAtOnceAreAnsweredInOrder) {
   sender.join();
 }
 
+// The server is stopped while they send, so that one round of its loop finds them all.
+TEST_F(MemcachedToolTest, WhatComesTogetherIsAnsweredToEach) {
+  std::string counted;
+  for (const bool apart : {false, true}) {
+    pool_ = path(apart ? "apart.pool" : "together.pool");
+    start({"--threads", "1", "--domain", "adr"});
+    const std::string value(600, 'v');
+    std::vector<std::pair<std::string, std::string>> talks{
+        {block("a", "x") + "get a\r\ndelete a\r\nget a\r\n",
+         "STORED\r\nVALUE a 0 1\r\nx\r\nEND\r\nDELETED\r\nEND\r\n"},
+        {"ms b 3\r\nxyz\r\nmg", "HD\r\n"},
+        {"set half 0 0 600\r\nv", ""},
+        {block("large", std::string(100'000, 'l')), "STORED\r\n"},
+        {"nonsense\r\nset c 0 0 1\r\nlong\r\n",
+         "ERROR\r\nCLIENT_ERROR bad data chunk\r\nERROR\r\n"},
+        {"mn\r\n", "MN\r\n"},
+        {block("d", "x") + "quit\r\n", "STORED\r\n"},
+    };
+    if (apart) talks.emplace_back("verbosity 1\r\nflush_all 1000\r\n", "OK\r\nOK\r\n");
+    for (int i = 0; i < 20; ++i)
+      talks.emplace_back(block("k" + std::to_string(i), value), "STORED\r\n");
+    std::vector<Talk> clients;
+    for (std::size_t i = 0; i < talks.size(); ++i) {
+      clients.push_back(talk());
+      ASSERT_EQ(clients.back().ask("mn\r\n"), "MN\r\n");
+    }
+    ::kill(server_, SIGSTOP);
+    for (std::size_t i = 0; i < talks.size(); ++i) ASSERT_TRUE(clients[i].send(talks[i].first));
+    ::kill(server_, SIGCONT);
+    for (std::size_t i = 0; i < talks.size(); ++i) {
+      if (talks[i].second.empty()) continue;
+      EXPECT_EQ(clients[i].until(talks[i].second), talks[i].second) << i;
+    }
+    EXPECT_EQ(clients[1].ask(" b v\r\n"), "VA 3\r\nxyz\r\n");
+    EXPECT_EQ(clients[2].ask(std::string(599, 'v') + "\r\n"), "STORED\r\n");
+    EXPECT_EQ(clients[6].until(""), "") << "it is closed";
+    Talk reader = talk();
+    EXPECT_EQ(reader.ask("get k19 half\r\n", "END\r\n"),
+              "VALUE k19 0 600\r\n" + value + "\r\nVALUE half 0 600\r\n" + value + "\r\nEND\r\n");
+    const std::string stats = reader.ask("stats\r\n", "END\r\n");
+    const std::string sets = stats.substr(stats.find("STAT cmd_set"), 16);
+    if (!apart) counted = sets;
+    EXPECT_EQ(sets, counted) << "what was done again is counted once";
+    EXPECT_THAT(stats, HasSubstr("STAT curr_items 24\r\n"));
+    EXPECT_EQ(stop(), 0);
+    EXPECT_EQ(run({"check", pool()}).code, 0);
+  }
+}
+
 TEST_F(MemcachedToolTest, LargeValuesGoInAndOut) {
   for (const std::string domain : {"sync", "dram"}) {
     pool_ = path(domain + ".pool");

@@ -57,6 +57,11 @@ class Counters {
     auto& value = values_[static_cast<std::size_t>(counter)];
     value.store(value.load(std::memory_order_relaxed) + count, std::memory_order_relaxed);
   }
+  /// Makes them what add_to() told before.
+  void take_back_to(const CounterValues& before) {
+    for (std::size_t i = 0; i < kCounters; ++i)
+      values_[i].store(before[i], std::memory_order_relaxed);
+  }
   void add_to(CounterValues& sums) const {
     for (std::size_t i = 0; i < kCounters; ++i)
       sums[i] += values_[i].load(std::memory_order_relaxed);

@@ -109,6 +109,15 @@ class ItemStore {
   /// value may grow; memory is made for it first. Returns the cas unique that the item has then.
   /// Errors: throws Exception kNoSpace; nothing has changed then, unless by an eviction.
   virtual std::uint64_t alter(std::string_view key, std::uint64_t room, Use use, Decide decide) = 0;
+  /// Says which keys will be asked for next. Cost: less than it saves, from some keys on.
+  virtual void expect(std::span<const std::string_view> keys) { static_cast<void>(keys); }
+  /// Calls `body`, and makes what look() and alter() do for it, in this thread, one change. False: that cannot be, and none
+  /// of it was done; the caller takes back what `body` did besides, and does one thing after the other. `body` is called at
+  /// most once, and lets pass what is thrown at it.
+  virtual bool together(FunctionRef<void()> body) {
+    static_cast<void>(body);
+    return false;
+  }
   /// Makes all items disappear that are there at the Unix time `at`; at once when that is not later than now.
   virtual void flush_all(std::uint32_t at) = 0;
   virtual StoreCounts counts() const = 0;

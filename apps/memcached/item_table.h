@@ -68,15 +68,17 @@ class ItemTable {
     return place;
   }
 
-  /// Puts an item into its chain. `place`: where find() did not find its key; nothing was changed since.
+  /// Puts an item, whose next is place.first, into its chain. `place`: where find() did not find its key; nothing was
+  /// changed since.
   void insert(Place& place, Item* item) {
-    if (place.stands_in != place.bucket) split(place);
-    tx_->store(item->next, place.first);
+    if (place.stands_in != place.bucket) {
+      split(place);
+      tx_->store(item->next, place.first);
+    }
     tx_->store(*place.head, tx_->link_to(item));
   }
-  /// Puts another object in the found one's place; what was there is freed.
+  /// Puts another object, with the same next, in the found one's place; what was there is freed.
   void replace(const Place& place, Item* item) {
-    tx_->store(item->next, place.found.next);
     tx_->store(*place.slot, tx_->link_to(item));
     tx_->free(place.item);
   }
@@ -212,6 +214,15 @@ class ItemTable {
              " bytes counted, " + std::to_string(seen) + " of " + std::to_string(occupied) +
              " found";
     return std::nullopt;
+  }
+
+  /// Where a hash's chain begins if so many buckets are open and its own is split: a guess, without a transaction. 0: none.
+  static Offset guess_head(const Cache& cache, std::uint32_t hash, std::uint64_t buckets) {
+    const std::uint64_t number = address(hash, buckets);
+    const Segment segment = segment_of(number);
+    const Offset heads =
+        load_word(reinterpret_cast<const Word*>(&cache.segments[segment.index].offset));
+    return heads == 0 ? 0 : heads + (number - segment.first) * sizeof(link<Item>);
   }
 
  private:

@@ -85,7 +85,7 @@ PoolStore::PoolStore(Pool& pool, Syncer& syncer, const Clock& clock, const Store
 // ---- items --------------------------------------------------------------------------------------
 
 void PoolStore::look(std::span<const std::string_view> keys, Use use, See see) {
-  flush_if_due();
+  if (group_ == nullptr) flush_if_due();
   pool_->read_only([&](Tx& tx) {
     ItemTable<Tx> table(tx, *cache_);
     const std::uint64_t epoch = tx.load(cache_->epoch);
@@ -115,6 +115,7 @@ void PoolStore::look(std::span<const std::string_view> keys, Use use, See see) {
 }
 
 std::uint64_t PoolStore::alter(std::string_view name, std::uint64_t room, Use use, Decide decide) {
+  if (group_ != nullptr) return alter_in_group(name, room, use, decide);
   flush_if_due();
   if (room > 0 && !make_room(item_bytes(name.size(), room)))
     throw Exception(Code::kNoSpace, "the cache is full, and none of it may go");
@@ -129,12 +130,8 @@ std::uint64_t PoolStore::alter(std::string_view name, std::uint64_t room, Use us
         staged.write();
       }
       count(outcome.delta);
-      if (outcome.kind == Plan::Kind::kStore) {
-        if (outcome.staged) staged.stored();
-        references_.stored(key.hash, clock_->now());
-      } else if (outcome.kind == Plan::Kind::kHead && use == Use::kUse) {
-        references_.touched(key.hash, clock_->now());
-      }
+      if (outcome.staged) staged.stored();
+      remember(key, outcome.kind, use);
       return outcome.cas;
     } catch (const Exception& error) {
       // The file is full before the limit is reached: as if the limit were that.
@@ -142,6 +139,14 @@ std::uint64_t PoolStore::alter(std::string_view name, std::uint64_t room, Use us
       if (error.code() != Code::kNoSpace || !evict_ || attempt >= kAttempts) throw;
       if (sweep(4 * item_bytes(name.size(), room), true, ~std::uint64_t{0}) == 0) throw;
     }
+  }
+}
+
+void PoolStore::remember(const HashedKey& key, Plan::Kind kind, Use use) {
+  if (kind == Plan::Kind::kStore) {
+    references_.stored(key.hash, clock_->now());
+  } else if (kind == Plan::Kind::kHead && use == Use::kUse) {
+    references_.touched(key.hash, clock_->now());
   }
 }
 
@@ -216,7 +221,7 @@ PoolStore::NewItem PoolStore::new_item(const ItemTable<Tx>::Place& place, bool a
   if (alive && plan.old != Plan::Old::kDropped) made.kept = place.found.value_bytes;
   made.moves_old = made.kept > 0 && plan.old == Plan::Old::kBehind;
   made.head.value_bytes = static_cast<std::uint32_t>(made.kept + made.value.size());
-  made.head.next = place ? place.found.next : link<Item>{};
+  made.head.next = place ? place.found.next : place.first;
   const std::uint64_t most = stages_ ? kStageBytes : kRewriteBytes - 1;
   made.in_place = place && occupied_bytes(made.bytes()) == made.occupied_before(place) &&
                   !made.moves_old && made.value.size() <= most;

@@ -1,5 +1,5 @@
-// PoolStore: the items of a cache in a pool. Every change is one transaction; a look-up is a read-only one, however many
-// keys it has.
+// PoolStore: the items of a cache in a pool. Every change is one transaction, or a part of one with those done together; a
+// look-up is a read-only one, however many keys it has.
 //
 // What there is is bounded: before an item is stored others go, unused ones first, found by a hand that goes round the table
 // (CLOCK). Whether an item was used is known in DRAM only (references.h).
@@ -29,6 +29,8 @@ class PoolStore final : public ItemStore {
 
   void look(std::span<const std::string_view> keys, Use use, See see) override;
   std::uint64_t alter(std::string_view key, std::uint64_t room, Use use, Decide decide) override;
+  void expect(std::span<const std::string_view> keys) override;
+  bool together(FunctionRef<void()> body) override;
   void flush_all(std::uint32_t at) override;
   StoreCounts counts() const override;
   bool set_limit(std::uint64_t bytes) override;
@@ -58,6 +60,12 @@ class PoolStore final : public ItemStore {
   }
   template <class Body>
   auto change(Body&& body);
+  struct Group;
+  // pool_store_group.cc
+  [[noreturn]] static void leave_group();
+  std::uint64_t alter_in_group(std::string_view name, std::uint64_t room, Use use, Decide decide);
+  /// After a transaction that has altered the item.
+  void remember(const HashedKey& key, Plan::Kind kind, Use use);
   /// An item as it is to be stored.
   struct NewItem {
     std::string_view key;
@@ -89,6 +97,8 @@ class PoolStore final : public ItemStore {
   /// Frees about `wanted` bytes, or finds nothing to free in a part of the table. Returns what it freed.
   std::uint64_t sweep(std::uint64_t wanted, bool evict, std::uint64_t most_buckets);
 
+  static constinit thread_local Group* group_;  // that this thread's transaction is
+
   Pool* pool_;
   Syncer* syncer_;
   const Clock* clock_;
@@ -106,6 +116,7 @@ class PoolStore final : public ItemStore {
   std::atomic<std::uint64_t> next_cas_{1};
   std::atomic<std::uint64_t> reserved_cas_{0};
   std::atomic<std::uint64_t> flush_at_{0};
+  std::atomic<std::uint64_t> group_room_{0};  // that groups ask for
   std::atomic<std::uint64_t> hand_{0};
   std::atomic<std::uint64_t> evictions_{0};
   std::atomic<std::uint64_t> reclaimed_{0};

@@ -11,6 +11,7 @@ constexpr std::uint64_t kLeastLimit = 1 << 20;
 }  // namespace
 
 void PoolStore::flush_all(std::uint32_t at) {
+  if (group_ != nullptr) leave_group();
   const bool later = at > clock_->now();
   change([&](Tx& tx) {
     if (!later) tx.store(cache_->epoch, tx.load(cache_->epoch) + 1);

@@ -13,14 +13,6 @@ namespace {
 
 using ::testing::HasSubstr;
 
-/// What the check says of the cache; "" if nothing.
-std::string audit(Pool& pool) {
-  auto* const cache = pool.find_root<Cache>(kRoot);
-  return pool.read_only([&](Tx& tx) {
-    return cache->audit(tx, [](std::uint64_t) { return ~std::uint64_t{0}; }).value_or("");
-  });
-}
-
 TEST(PoolStoreTest, BehavesLikeAMapThroughGrowthAndRestarts) {
   World world;
   std::map<std::string, std::string> model;
@@ -63,7 +55,7 @@ TEST(PoolStoreTest, BehavesLikeAMapThroughGrowthAndRestarts) {
       ASSERT_EQ(world.items(), model.size());
       world.reopen();
       ASSERT_EQ(world.items(), model.size());
-      ASSERT_EQ(audit(*world.pool), "");
+      ASSERT_EQ(world.audit(), "");
     }
   }
 }
@@ -83,7 +75,7 @@ TEST(PoolStoreTest, TheLimitHoldsAndWhatIsUsedStays) {
   }
   EXPECT_GT(world.store->counts().bytes, kLimit * 9 / 10);
   EXPECT_GT(world.store->counts().evictions, 10'000u);
-  EXPECT_EQ(audit(*world.pool), "");
+  EXPECT_EQ(world.audit(), "");
   // A smaller limit, an hour later.
   EXPECT_TRUE(world.store->set_limit(1 << 20));
   world.say("set last 0 0 1\r\nx\r\n");
@@ -127,7 +119,7 @@ TEST(PoolStoreTest, IncrementsOfManyThreadsAddUp) {
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(world.say("get n\r\n"), "VALUE n 0 5\r\n16000\r\nEND\r\n");
   EXPECT_EQ(world.items(), 1u + kThreads * 100);
-  EXPECT_EQ(audit(*world.pool), "");
+  EXPECT_EQ(world.audit(), "");
 }
 
 TEST(PoolStoreTest, ThreadsEvictTogether) {
@@ -148,7 +140,7 @@ TEST(PoolStoreTest, ThreadsEvictTogether) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_LE(world.store->counts().bytes, kLimit + 4 * 2720);
-  EXPECT_EQ(audit(*world.pool), "");
+  EXPECT_EQ(world.audit(), "");
 }
 
 TEST(PoolStoreTest, DamageIsRefusedWithTheRemedy) {
@@ -177,7 +169,7 @@ TEST(PoolStoreTest, DamageIsRefusedWithTheRemedy) {
     tx.store(cache->magic, 5);
   });
   EXPECT_THAT(opening(), HasSubstr("is not a cache"));
-  EXPECT_NE(audit(*world.pool), "");
+  EXPECT_NE(world.audit(), "");
 }
 
 TEST(PoolStoreTest, CountsThatAreWrongAreFound) {
@@ -185,7 +177,7 @@ TEST(PoolStoreTest, CountsThatAreWrongAreFound) {
   world.say("set a 0 0 1\r\nx\r\n");
   auto* const cache = world.pool->find_root<Cache>(kRoot);
   world.pool->atomically([&](Tx& tx) { tx.store(cache->tallies[3].items, 1); });
-  EXPECT_THAT(audit(*world.pool), HasSubstr("2 items of"));
+  EXPECT_THAT(world.audit(), HasSubstr("2 items of"));
 }
 
 }  // namespace

@@ -38,6 +38,10 @@ class References {
     if ((entry & kTag) != tag(hash)) return {};
     return {static_cast<std::uint32_t>(entry), (entry & kFetched) != 0, (entry & kUsed) != 0};
   }
+  /// It will be asked for soon.
+  void prefetch(std::uint32_t hash) const {
+    __builtin_prefetch(&entries_.get()[hash & mask_.load(std::memory_order_relaxed)]);
+  }
   void got(std::uint32_t hash, std::uint32_t now) { set(hash, now, kFetched | kUsed); }
   void stored(std::uint32_t hash, std::uint32_t now) { set(hash, now, kUsed); }
   void touched(std::uint32_t hash, std::uint32_t now) {

@@ -39,6 +39,13 @@ std::size_t Session::feed(std::string_view input, Buffer& out) {
   return closing_ ? input.size() : done;
 }
 
+std::string_view Session::first_key(std::string_view input) {
+  const std::string_view line = input.substr(0, kMaxKeyBytes + 16);
+  const std::size_t begin = line.find(' ') + 1;  // 0: there is none
+  const std::size_t end = line.find_first_of(" \r\n", begin);
+  return begin == 0 || end == line.npos ? std::string_view() : line.substr(begin, end - begin);
+}
+
 /// One step: a command, or a part of one that may be answered in parts. Returns how much of the input it took.
 std::size_t Session::converse(std::string_view input, Buffer& out) {
   if (swallow_ > 0) {

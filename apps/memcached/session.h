@@ -43,6 +43,8 @@ class Session {
   /// the rest belongs to a command whose end has not come, or to commands for which `out` is too full now.
   /// A store that fails (not: is full) ends the conversation.   Errors: throws std::bad_alloc.
   std::size_t feed(std::string_view input, Buffer& out);
+  /// The key that the first command of an input names, if it names one: its second word.
+  static std::string_view first_key(std::string_view input);
   /// The connection is to be closed when the replies so far are sent.
   bool closing() const { return closing_; }
   /// As far as that is known, so many bytes of input make the command whole that feed() left.

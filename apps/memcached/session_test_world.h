@@ -18,10 +18,12 @@ class World {
  public:
   static constexpr std::uint32_t kStart = 1'700'000'000;
 
-  explicit World(StoreOptions options = {}, std::uint64_t item_size_max = 1 << 20)
+  explicit World(StoreOptions options = {}, std::uint64_t item_size_max = 1 << 20,
+                 DomainKind domain = DomainKind::kDram)
       : clock(kStart), options_(options) {
     pool_options_.capacity_bytes = std::uint64_t{1} << 30;
-    pool_options_.domain = DomainKind::kDram;
+    pool_options_.domain = domain;
+    pool_options_.count = true;
     service.item_size_max = item_size_max;
     service.clock = &clock;
     open();
@@ -45,6 +47,13 @@ class World {
       replies += out.view();
       if (used == 0 || input.empty()) return replies;
     }
+  }
+  /// What the check says of the cache; "" if nothing.
+  std::string audit() {
+    auto* const cache = pool->find_root<Cache>(kRoot);
+    return pool->read_only([&](Tx& tx) {
+      return cache->audit(tx, [](std::uint64_t) { return ~std::uint64_t{0}; }).value_or("");
+    });
   }
   std::uint64_t items() const { return store->counts().items; }
 

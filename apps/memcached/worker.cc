@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -13,10 +14,15 @@ namespace perdure::memcached {
 namespace {
 
 constexpr std::size_t kReadBytes = 64 << 10;
+constexpr std::size_t kGatherBytes = 64 << 10;
+constexpr std::size_t kGatherMost = 16;
 constexpr int kTurns = 8;  // reads of one connection before the others' turn
 constexpr std::size_t kSpareBuffers = 64;
 constexpr auto kPatience =
     std::chrono::seconds(5);  // with clients that take no replies, at the end
+
+/// Whether what came begins with a command that other commands need not wait for.
+bool only_reads(std::string_view input) { return input[0] == 'g' || input.starts_with("mg"); }
 
 }  // namespace
 
@@ -37,6 +43,7 @@ struct Worker::Connection {
   bool drained = false;   // all that had come was read
   bool writing = false;   // waits for the client to take replies
   bool paused = false;    // not read from
+  bool gathered = false;  // in gathered_
   bool answered = false;  // in answered_
   bool ended = false;     // the client sends no more
   event read_event{};
@@ -47,8 +54,9 @@ Worker::Worker(Service& service, Syncer& syncer, std::uint32_t idle_seconds)
     : service_(&service),
       syncer_(&syncer),
       idle_seconds_(idle_seconds),
+      gathers_(!syncer.relaxed()),
       base_(::event_base_new()),
-      scratch_(new char[kReadBytes]) {
+      scratch_(new char[kGatherBytes + kReadBytes]) {
   wake_ = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (base_ == nullptr || wake_ < 0)
     throw Exception(Code::kIo, std::string("memcached: no event loop: ") + std::strerror(errno));
@@ -93,10 +101,8 @@ void Worker::stop() {
 }
 
 void Worker::run() {
-  // Where no reply ever waits, a round has nothing to end.
-  const int flags = syncer_->delays() ? EVLOOP_ONCE : 0;
   while (!stopping_.load(std::memory_order_relaxed)) {
-    ::event_base_loop(base_.get(), flags);
+    ::event_base_loop(base_.get(), EVLOOP_ONCE);
     end_round();
   }
   // What was read has been answered; what clients were not told yet they are told now.
@@ -154,6 +160,8 @@ void Worker::close(Connection& connection) {
   ::event_del(&connection.read_event);
   ::event_del(&connection.write_event);
   ::close(connection.fd);
+  if (connection.gathered)
+    std::erase_if(gathered_, [&](const Gathered& each) { return each.connection == &connection; });
   if (connection.answered) std::erase(answered_, &connection);
   if (connection.sync != 0) std::erase(held_, &connection);
   connections_.fetch_sub(1, std::memory_order_relaxed);
@@ -182,7 +190,8 @@ void Worker::pause(Connection& connection) {
 }
 
 void Worker::converse(Connection& connection) {
-  if (connection.sync != 0 || connection.writing) return pause(connection);
+  const bool waits = connection.sync != 0 || connection.writing;
+  if (waits || connection.gathered || connection.answered) return pause(connection);
   connection.drained = false;
   for (int turn = 0; turn < kTurns; ++turn) {
     if (connection.full) {
@@ -195,12 +204,9 @@ void Worker::converse(Connection& connection) {
       if (connection.ended) return close(connection);
       break;
     }
+    if (connection.gathered) return;  // on in end_round()
     if (!connection.out.empty()) {
-      if (syncer_->delays()) {
-        connection.answered = true;
-        answered_.push_back(&connection);
-        return;  // on in end_round()
-      }
+      if (syncer_->delays()) return note_answered(connection);  // on in end_round()
       if (!send(connection)) return;
     }
   }
@@ -231,7 +237,8 @@ bool Worker::read(Connection& connection) {
                       std::max(kReadBytes, in.size()));
     in.reserve_more(room);
   }
-  char* const to = kept ? in.data() + in.size() : scratch_.get();
+  if (gathered_bytes_ >= kGatherBytes || gathered_.size() >= kGatherMost) answer_gathered();
+  char* const to = kept ? in.data() + in.size() : scratch_.get() + gathered_bytes_;
   const ssize_t got = ::recv(connection.fd, to, room, 0);
   if (got <= 0) {
     connection.ended = got == 0 || (errno != EAGAIN && errno != EINTR);
@@ -241,16 +248,32 @@ bool Worker::read(Connection& connection) {
   connection.active = service_->clock->now();
   counters_.add(Counter::bytes_read, static_cast<std::uint64_t>(got));
   if (kept) in.grow(static_cast<std::size_t>(got));
-  feed(connection, kept ? in.view() : std::string_view(to, static_cast<std::size_t>(got)), kept);
+  const std::string_view input =
+      kept ? in.view() : std::string_view(to, static_cast<std::size_t>(got));
+  if (!kept && gathers_ && !only_reads(input)) {
+    connection.gathered = true;
+    gathered_.push_back({&connection, input, 0});
+    gathered_bytes_ += input.size();
+  } else {
+    feed(connection, input, kept);
+  }
   return true;
 }
 
-void Worker::feed(Connection& connection, std::string_view input, bool kept) {
+std::size_t Worker::answer(Connection& connection, std::string_view input) {
   if (connection.out.capacity() == 0 && !spare_.empty()) {
     connection.out = std::move(spare_.back());
     spare_.pop_back();
   }
-  const std::size_t used = connection.session.feed(input, connection.out);
+  return connection.session.feed(input, connection.out);
+}
+
+void Worker::feed(Connection& connection, std::string_view input, bool kept) {
+  keep_rest(connection, input, answer(connection, input), kept);
+}
+
+void Worker::keep_rest(Connection& connection, std::string_view input, std::size_t used,
+                       bool kept) {
   connection.full = connection.out.size() >= Session::kFull && used < input.size();
   if (!kept) {
     connection.in.append(input.substr(used));
@@ -289,9 +312,51 @@ bool Worker::send(Connection& connection) {
   return true;
 }
 
+// ---- what a round has read ----------------------------------------------------------------------
+
+void Worker::answer_gathered() {
+  if (gathered_.size() < 2 || !answer_together()) {
+    for (Gathered& each : gathered_) each.used = answer(*each.connection, each.input);
+  }
+  for (const Gathered& each : gathered_) {
+    each.connection->gathered = false;
+    keep_rest(*each.connection, each.input, each.used, false);
+    note_answered(*each.connection);
+  }
+  gathered_.clear();
+  gathered_bytes_ = 0;
+}
+
+bool Worker::answer_together() {
+  std::array<std::string_view, kGatherMost> keys;
+  for (std::size_t i = 0; i < gathered_.size(); ++i)
+    keys[i] = Session::first_key(gathered_[i].input);
+  service_->store->expect({keys.data(), gathered_.size()});
+  CounterValues counted{};
+  counters_.add_to(counted);
+  sessions_.clear();
+  for (const Gathered& each : gathered_) sessions_.push_back(each.connection->session);
+  const bool done = service_->store->together([this] {
+    for (Gathered& each : gathered_) each.used = answer(*each.connection, each.input);
+  });
+  if (done) return true;
+  counters_.take_back_to(counted);
+  for (std::size_t i = 0; i < gathered_.size(); ++i) {
+    gathered_[i].connection->session = sessions_[i];
+    gathered_[i].connection->out.cut(0);
+  }
+  return false;
+}
+
+void Worker::note_answered(Connection& connection) {
+  connection.answered = true;
+  answered_.push_back(&connection);
+}
+
 // ---- replies that wait --------------------------------------------------------------------------
 
 void Worker::end_round() {
+  answer_gathered();
   if (answered_.empty()) return;
   // Before the sync is known: one that ends from here on wakes this worker.
   holds_.store(true, std::memory_order_seq_cst);
@@ -303,8 +368,8 @@ void Worker::end_round() {
     for (Connection* connection : answered) {
       if (send(*connection)) go_on(*connection);
     }
-    // They may have gone on, and answered more.
-    if (!answered_.empty()) end_round();
+    // They may have gone on.
+    if (!gathered_.empty() || !answered_.empty()) end_round();
     return;
   }
   for (Connection* connection : answered) {

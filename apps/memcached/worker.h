@@ -1,7 +1,8 @@
 // Worker: a thread that serves its share of the connections from one event loop.
 //
 // Where replies have to wait for the device (syncer.h) the loop does not: a connection whose reply is kept back is not read
-// from meanwhile, all others are. A round of the loop asks for one sync, whatever it has answered.
+// from meanwhile, all others are. A round of the loop asks for one sync, whatever it has answered. Where none waits, what a
+// round has read is gathered, but for retrievals, and answered at its end, as one transaction if that can be.
 #pragma once
 
 #include <event2/event.h>
@@ -44,6 +45,12 @@ class Worker {
 
  private:
   struct Connection;
+  /// What was read of a connection, and is answered together with others'.
+  struct Gathered {
+    Connection* connection;
+    std::string_view input;
+    std::size_t used;  // bytes of it, when it is answered
+  };
   struct EventBaseFree {
     void operator()(event_base* base) const { ::event_base_free(base); }
   };
@@ -60,6 +67,15 @@ class Worker {
   /// Reads what there is. False: nothing came.
   bool read(Connection& connection);
   void feed(Connection& connection, std::string_view input, bool kept);
+  /// Answers what is whole of the input. Returns how many bytes of it are done with.
+  std::size_t answer(Connection& connection, std::string_view input);
+  void keep_rest(Connection& connection, std::string_view input, std::size_t used, bool kept);
+  /// Answers what this round has read and put off.
+  void answer_gathered();
+  /// The same in one transaction. False: nothing was done.
+  bool answer_together();
+  /// Its replies are sent at the end of the round.
+  void note_answered(Connection& connection);
   /// Sends the replies, now or when the client takes them. False: not all is sent, or the connection is gone.
   bool send(Connection& connection);
   void pause(Connection& connection);
@@ -68,12 +84,16 @@ class Worker {
   Service* service_;
   Syncer* syncer_;
   std::uint32_t idle_seconds_;
+  const bool gathers_;
   Counters counters_;
   std::unique_ptr<event_base, EventBaseFree> base_;
   int wake_ = -1;
   event wake_event_{};
   event tick_event_{};
-  std::unique_ptr<char[]> scratch_;
+  std::unique_ptr<char[]> scratch_;  // what was gathered, then what is read
+  std::size_t gathered_bytes_ = 0;
+  std::vector<Gathered> gathered_;  // in this round
+  std::vector<Session> sessions_;   // what theirs were before
   std::vector<std::unique_ptr<Connection>> all_;
   std::vector<Connection*> answered_;  // in this round
   std::deque<Connection*> held_;       // in the order of their syncs

@@ -6,6 +6,13 @@
 #include <thread>
 
 namespace perdure {
+namespace {
+
+/// New objects from so many bytes on, and the first of a transaction, are written past the cache. The lines of others are
+/// flushed at the commit: a locked instruction, as the next ownership record's, waits for writes past the cache.
+constexpr std::uint64_t kStreamedBytes = 1024;
+
+}  // namespace
 
 void Tx::begin(bool read_only, bool tracked) {
   if (aside_ != nullptr) aside_->enter();
@@ -98,8 +105,15 @@ std::size_t Tx::stream_in_place(Offset at, const char* from, std::size_t bytes) 
   if (bytes == 0) return 0;
   for (std::size_t line = 0; line < bytes; line += kLineBytes) own(at + line);
   std::memcpy(words.data(), from, bytes);
-  home_stores_->write_through(home(at), words.data(), bytes / kWordBytes, Site::kInPlace);
-  object->streamed = true;
+  const std::size_t count = bytes / kWordBytes;
+  if (object == &in_place_.front() || object->bytes >= kStreamedBytes) {
+    home_stores_->write_through(home(at), words.data(), count, Site::kInPlace);
+    object->streamed = true;
+    return bytes;
+  }
+  for (std::size_t i = 0; i < count; ++i) home_stores_->store(home(at) + i, words[i]);
+  object->low = std::min(object->low, at);
+  object->high = std::max(object->high, at + bytes);
   return bytes;
 }
 

@@ -269,6 +269,55 @@ Scenario in_place() {
   };
   return s;
 }
+/// Two objects in one transaction: the lines of the first are written past the cache, those of the second are flushed.
+Scenario in_place_pair() {
+  using Object = std::array<std::uint64_t, 10>;
+  struct Root {
+    std::array<perdure::link<Object>, 2> objects;
+  };
+  Scenario s;
+  s.name = "in-place-pair";
+  s.claim = "two objects that one transaction initialises in place replace two, both or none";
+  s.steps = 3;
+  s.file = false;
+  s.in_place_bytes = sizeof(Object);
+  s.setup = [](Pool& pool) { pool.root<Root>("root"); };
+  s.step = [](Pool& pool, std::uint64_t step) {
+    Root& root = root_of<Root>(pool, "root");
+    pool.atomically([&](Tx& tx) {
+      for (std::uint64_t which = 0; which < 2; ++which) {
+        if (const auto old = tx.load(root.objects[which])) tx.free(tx.at(old));
+        auto* object = static_cast<Object*>(tx.allocate(sizeof(Object)));
+        Object fresh;
+        for (std::uint64_t i = 0; i < fresh.size(); ++i) fresh[i] = pattern(2 * step + which, i);
+        tx.write(object, fresh.data(), sizeof(fresh));
+        tx.store(root.objects[which], tx.link_to(object));
+      }
+    });
+  };
+  s.check = [](Pool& pool, std::uint64_t step) -> std::optional<std::string> {
+    return pool.read_only([&](Tx& tx) -> std::optional<std::string> {
+      for (std::uint64_t which = 0; which < 2; ++which) {
+        const auto object = tx.load(root_of<Root>(pool, "root").objects[which]);
+        if (static_cast<bool>(object) != (step > 0)) return std::string("the link is another");
+        if (!object) return std::nullopt;
+        for (std::uint64_t i = 0; i < 10; ++i) {
+          if (tx.load((*tx.at(object))[i]) != pattern(2 * step + which, i))
+            return std::string("the object is another");
+        }
+      }
+      return std::nullopt;
+    });
+  };
+  s.reach = [](Pool& pool, const Scenario::Visit& visit) {
+    pool.read_only([&](Tx& tx) {
+      for (const auto& slot : root_of<Root>(pool, "root").objects) {
+        if (const auto object = tx.load(slot)) visit(tx.at(object));
+      }
+    });
+  };
+  return s;
+}
 Scenario in_place_when_full() {
   Scenario s = in_place();
   s.name += "-when-full";
@@ -300,6 +349,7 @@ std::vector<Subject> transaction_scenarios() {
       subject_of(spilled_object()),
       subject_of(in_place()),
       subject_of(in_place_when_full()),
+      subject_of(in_place_pair()),
       subject_of(blurred(bytes())),
       subject_of(undo(bytes())),
       subject_of(paged(bytes())),
