@@ -259,8 +259,7 @@ Section epochs(const Runs& runs) {
 }  // namespace
 
 std::vector<Section> measure_micro(const Settings& settings) {
-  std::vector<System> systems(std::begin(kBars), std::end(kBars));
-  systems.insert(systems.end(), {System::kThyNvmBlocks, System::kThyNvmPages});
+  const std::vector<System> systems(std::begin(memory::kSystems), std::end(memory::kSystems));
   memory::WorkloadOptions options;
   options.factor = settings.thynvm.factor;
   options.seed = settings.seed;

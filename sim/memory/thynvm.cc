@@ -39,16 +39,17 @@ checkpoint::Geometry geometry_of(System system, const Model& model) {
   geometry.buffers = model.block_entries;
   geometry.to_pages = model.to_pages;
   geometry.to_blocks = model.to_blocks;
-  // An epoch's end flushes at most all lines of all caches.
-  const std::uint32_t lines =
-      model.l1.sets * model.l1.ways + model.l2.sets * model.l2.ways + model.l3.sets * model.l3.ways;
-  geometry.spill_entries = lines;
+  // An epoch's end flushes at most all lines of all caches; what the epoch before it flushed may still
+  // have its entries, under pages that are new in DRAM, or that have not left it yet.
+  const std::uint32_t lines = model.l1.sets * model.l1.ways + model.l2.sets * model.l2.ways +
+                              model.l3.sets * model.l3.ways;
+  geometry.spill_entries = 2 * lines;
   if (system == System::kThyNvmBlocks) geometry.scheme = checkpoint::Scheme::kBlocksOnly;
   if (system == System::kThyNvmPages) {
     geometry.scheme = checkpoint::Scheme::kPagesOnly;
     geometry.to_blocks = 1;  // a page leaves when an epoch did not store to it
     geometry.spill_entries = 0;
-    geometry.spill_pages = lines;
+    geometry.spill_pages = 2 * (lines + geometry.page_entries);
   }
   geometry.block_slots = 2 * (geometry.block_entries + geometry.spill_entries);
   return geometry;
