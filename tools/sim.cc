@@ -58,7 +58,7 @@ std::vector<memory::Setup> setups_of(const Options& options) {
   memory::Model model = memory::Model::of(options.reading);
   if (options.epoch_ms > 0) model.epoch = memory::cycles_of_us(options.epoch_ms * 1000);
   if (options.block_entries != 0) model.block_entries = options.block_entries;
-  if (options.page_entries != 0) model.page_entries = options.page_entries;
+  if (options.page_entries != 0) model.page_entries = model.shadow_buffers = options.page_entries;
   if (model.flush_after_dirtied != 0) model.flush_after_dirtied = model.block_entries;
   model.nvm.clean_miss = memory::Time(double(model.nvm.clean_miss) * options.nvm_times);
   model.nvm.dirty_miss = memory::Time(double(model.nvm.dirty_miss) * options.nvm_times);

@@ -73,7 +73,7 @@ Settings quick_settings() {
                      .instructions = 200'000,
                      .block_entries = {256, 2048},
                      .epochs_ms = {1, 10},
-                     .nvm_times = {1, 4}};
+                     .nvm_percent = {100, 400}};
   return settings;
 }
 

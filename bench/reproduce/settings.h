@@ -61,7 +61,7 @@ struct ThyNvmSettings {
   std::uint64_t instructions = 50'000'000;  // of each program
   std::vector<std::uint32_t> block_entries = {256, 512, 1024, 2048, 4096, 8192};
   std::vector<double> epochs_ms = {1, 3, 10, 30};
-  std::vector<double> nvm_times = {0.5, 1, 2, 4};
+  std::vector<double> nvm_percent = {50, 100, 200, 400};
 };
 
 struct Settings {

@@ -16,7 +16,7 @@ Section measure_programs(const Settings& settings) {
       "Ideal DRAM 1. ",
       settings.thynvm.instructions / 1'000'000);
   std::map<std::pair<Reading, System>, std::vector<std::optional<double>>> ipc;
-  std::vector<std::optional<double>> paper_nvm, paper_thynvm;
+  std::vector<std::optional<double>> paper_nvm, paper_thynvm, written_back;
   memory::WorkloadOptions options;
   options.instructions = settings.thynvm.instructions;
   for (const paper::Spec& spec : paper::kFigure11) {
@@ -34,6 +34,9 @@ Section measure_programs(const Settings& settings) {
         ipc[{reading, system}].emplace_back(machines.at({reading, system}).ipc() /
                                             machines.at({reading, System::kDram}).ipc());
     }
+    const Results& ideal = machines.at({Reading::kPaperCode, System::kDram});
+    written_back.emplace_back(double(ideal.traffic.cpu_lines * memory::kLineBytes) /
+                              ideal.seconds() / 1e6);
     paper_nvm.emplace_back(spec.nvm);
     paper_thynvm.emplace_back(spec.thynvm);
   }
@@ -44,6 +47,8 @@ Section measure_programs(const Settings& settings) {
     section.add_values(fmt::format("paper: {}", memory::system_name(system)), "x Ideal DRAM",
                        Origin::kPaper, system == System::kNvm ? paper_nvm : paper_thynvm);
   }
+  section.add_values("written back with Ideal DRAM", "MB/s", Origin::kPerdure, written_back)
+      .charted = false;
   for (const Reading reading : kReadings) {
     const auto mean = [&](System system) {
       std::vector<double> values;

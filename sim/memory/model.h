@@ -5,7 +5,7 @@
 //               its fetch, each access for its answer), no timer, epochs that end when a table is full, no
 //               flush of caches at an epoch's end but of a cache that has dirtied a table's worth of
 //               blocks, stops that are a number of bytes at 1.6 GB/s, posted writes that nobody waits for, copies
-//               of checkpoints that take 40 ns in a bank and delay nobody
+//               of checkpoints that take 40 ns in a bank and delay nobody, 32 pages more for shadow paging
 //   kStrict     what the paper's text says: one instruction a cycle, epochs of at most 10 ms, caches
 //               flushed at each end, row misses by the state of the row, a write queue of 64 blocks with
 //               watermarks, checkpoint writes only when nothing else wants the device
@@ -86,8 +86,9 @@ struct Model {
 
   std::uint32_t block_entries = 2048, page_entries = 4096;
   std::uint32_t to_pages = 22, to_blocks = 16;
-  Time epoch = 0;                   // its longest; 0: until a table is full
-  bool flush_at_epoch_end = false;  // caches, into memory
+  std::uint32_t shadow_buffers = 4096;  // pages of DRAM of shadow paging
+  Time epoch = 0;                       // its longest; 0: until a table is full
+  bool flush_at_epoch_end = false;      // caches, into memory
   std::uint32_t flush_after_dirtied =
       0;  // so many blocks of one cache: that cache, into the next; 0: never
   // Stops of the published code: a number of bytes at this rate. 0: what the devices take.
@@ -103,6 +104,7 @@ struct Model {
       model.wait_for_l1 = true;
       model.dram.miss_by_row_state = model.nvm.miss_by_row_state = false;
       model.flush_after_dirtied = model.block_entries;
+      model.shadow_buffers = 4128;
       model.dram.background_apart = model.nvm.background_apart = 40 * kCyclesPerNs;
       model.stop_bytes_per_cycle = 64.0 / (40 * kCyclesPerNs);
     } else {

@@ -18,7 +18,7 @@ Model small_model(Reading reading) {
   model.l2 = {4, 2, 12};
   model.l3 = {8, 4, 28};
   model.block_entries = 16;
-  model.page_entries = 6;
+  model.page_entries = model.shadow_buffers = 6;
   model.to_pages = 6;
   model.to_blocks = 4;
   if (model.flush_after_dirtied != 0) model.flush_after_dirtied = 8;

@@ -11,7 +11,7 @@ Shadow::Shadow(const Model& model, bool with_contents, std::uint64_t most_lines)
       maps_(2 * most_lines),
       map_lines_(most_lines / kLinesPerPage / 8 / kLineBytes),
       seals_(maps_ + 2 * map_lines_),
-      buffer_pages_(model.page_entries) {}
+      buffer_pages_(model.shadow_buffers) {}
 
 std::uint64_t Shadow::nvm_line(std::uint64_t line) const {
   const std::uint64_t page = line / kLinesPerPage;
