@@ -85,5 +85,6 @@ void add_compact_command(CLI::App& app);
 void add_dump_command(CLI::App& app);
 void add_explore_command(CLI::App& app);
 void add_torture_command(CLI::App& app);
+void add_sim_command(CLI::App& app);
 
 }  // namespace perdure::tools

@@ -27,7 +27,8 @@ constexpr const char* kAbout =
   perdure check words.pool                                is it whole? (never changes the file)
   perdure compact words.pool fresh.pool                   a copy without what nobody can find
   perdure explore --list                                  cut the power everywhere and look
-  perdure torture /dev/shm/t.pool --kills 500             the same with real processes and SIGKILL)";
+  perdure torture /dev/shm/t.pool --kills 500             the same with real processes and SIGKILL
+  perdure sim gcc                                         an unmodified program on simulated memories)";
 
 constexpr const char* kFooter =
     R"(Every command takes --help and, for programs, --json.
@@ -51,6 +52,7 @@ int run(int argc, char** argv) {
 #endif
   perdure::tools::add_explore_command(app);
   perdure::tools::add_torture_command(app);
+  perdure::tools::add_sim_command(app);
   perdure::bench::add_bench_command(app);
   perdure::bench::reproduce::add_reproduce_command(app);
   // What stays in the buffer counts as not written: a backup must not miss its end unseen.

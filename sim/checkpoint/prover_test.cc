@@ -40,8 +40,8 @@ TEST_P(EveryMutant, IsNoticed) {
   }
   ADD_FAILURE() << mutant_name(mutant) << " was not noticed: " << mutant_story(mutant);
 }
-INSTANTIATE_TEST_SUITE_P(All, EveryMutant, testing::Range(1, kMutants), [](const auto& info) {
-  std::string name = mutant_name(Mutant(info.param));
+INSTANTIATE_TEST_SUITE_P(All, EveryMutant, testing::Range(1, kMutants), [](const auto& test) {
+  std::string name = mutant_name(Mutant(test.param));
   std::erase(name, '-');
   return name;
 });

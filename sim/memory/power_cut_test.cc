@@ -68,7 +68,9 @@ TEST_P(PowerCut, RecoversTheEndOfTheNewestSafeEpoch) {
   }
   EXPECT_GT(cuts, 1200U);
   EXPECT_GT(epochs, 200U);
-  if (system >= System::kThyNvm) EXPECT_GT(unfinished, 50U);
+  if (system >= System::kThyNvm) {
+    EXPECT_GT(unfinished, 50U);
+  }
   std::printf("  %llu cuts, %llu of them in running checkpoints, %llu epochs\n",
               (unsigned long long)cuts, (unsigned long long)unfinished, (unsigned long long)epochs);
 }
@@ -78,10 +80,10 @@ INSTANTIATE_TEST_SUITE_P(Systems, PowerCut,
                                                           System::kThyNvm, System::kThyNvmBlocks,
                                                           System::kThyNvmPages),
                                           testing::Values(Reading::kPaperCode, Reading::kStrict)),
-                         [](const auto& info) {
-                           std::string name = std::string(system_name(std::get<0>(info.param))) +
+                         [](const auto& test) {
+                           std::string name = std::string(system_name(std::get<0>(test.param))) +
                                               "_" +
-                                              std::string(reading_name(std::get<1>(info.param)));
+                                              std::string(reading_name(std::get<1>(test.param)));
                            std::erase(name, '-');
                            return name;
                          });

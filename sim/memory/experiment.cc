@@ -1,0 +1,83 @@
+#include "sim/memory/experiment.h"
+
+#include <algorithm>
+#include <memory>
+#include <random>
+
+namespace perdure::memory {
+namespace {
+
+// A machine, and the power cuts that it has still to take.
+class Run {
+ public:
+  Run(const Setup& setup, const PowerCuts& cuts, std::uint64_t number)
+      : setup_(setup),
+        can_be_cut_(cuts.wanted != 0 && setup.system != System::kDram &&
+                    setup.system != System::kNvm),
+        wanted_(cuts.wanted),
+        random_(cuts.seed * 1000 + number),
+        machine_(setup.system, setup.model, can_be_cut_) {}
+
+  void feed(std::span<const Access> records) {
+    if (!can_be_cut_) {
+      machine_.run(records);
+      return;
+    }
+    while (!records.empty()) {
+      // Every second cut falls between two records, the others wherever a write of theirs falls.
+      const std::size_t part = std::min<std::size_t>(records.size(), 500 + random_() % 4000);
+      const bool wants = outcome_.cuts < wanted_;
+      if (wants) machine_.cut_power_after_writes(1 + random_() % 2000, random_());
+      machine_.run(records.first(part));
+      records = records.subspan(part);
+      if (const auto taken = machine_.cut_taken()) note(*taken);
+      if (wants && random_() % 2 == 0) note(machine_.cut_power(random_));
+    }
+  }
+
+  Outcome finish() {
+    machine_.finish();
+    if (can_be_cut_) {
+      note(machine_.cut_power(random_));
+      if (!machine_.wrong().empty()) outcome_.violations.push_back(machine_.wrong());
+    }
+    outcome_.setup = setup_;
+    outcome_.results = machine_.results();
+    outcome_.cuts_of_unfinished = machine_.cuts_of_unfinished_checkpoints();
+    return std::move(outcome_);
+  }
+
+ private:
+  void note(const std::string& violation) {
+    ++outcome_.cuts;
+    if (!violation.empty()) outcome_.violations.push_back(violation);
+  }
+
+  Setup setup_;
+  bool can_be_cut_;
+  std::uint64_t wanted_;
+  std::mt19937_64 random_;
+  Machine machine_;
+  Outcome outcome_;
+};
+
+}  // namespace
+
+std::vector<Outcome> run_experiment(const Experiment& experiment, AccessSource& source) {
+  std::vector<std::unique_ptr<Run>> runs;
+  for (const Setup& setup : experiment.setups)
+    runs.push_back(std::make_unique<Run>(setup, experiment.cuts, runs.size()));
+  std::uint64_t records = 0;
+  for (auto batch = source.next(); !batch.empty(); batch = source.next()) {
+    if (experiment.record != nullptr) experiment.record->write(batch);
+    for (const auto& run : runs) run->feed(batch);
+    records += batch.size();
+    if (experiment.progress) experiment.progress(records);
+  }
+  std::vector<Outcome> outcomes;
+  outcomes.reserve(runs.size());
+  for (const auto& run : runs) outcomes.push_back(run->finish());
+  return outcomes;
+}
+
+}  // namespace perdure::memory
