@@ -155,7 +155,8 @@ void Device::land(Time now) {
 
 void Device::put(std::uint64_t line, Time now, const Line* data) {
   remember(line, now, data);
-  if (with_contents_) durable_.write(line, *data);
+  // Behind what is under way, some of it perhaps to the same line.
+  if (with_contents_) flying_.push_back({line, now, now, *data});
 }
 
 Time Device::finish_background(Time now) {
