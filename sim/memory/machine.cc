@@ -44,8 +44,7 @@ void Machine::run(std::span<const Access> accesses) {
     ++position_;
     const AccessKind kind = record.kind();
     if (kind == AccessKind::kRun) {
-      instructions_ += record.address();
-      now_ += record.address() * model_.cycles_per_instruction;
+      run_without_accesses(record.address());
       continue;
     }
     instructions_ += record.gap();
@@ -69,6 +68,18 @@ void Machine::run(std::span<const Access> accesses) {
     if (now_ >= epoch_due_) [[unlikely]]
       end_epoch();
   }
+}
+
+// Epochs end also meanwhile. Requires: none is due, as between any two records.
+void Machine::run_without_accesses(std::uint64_t instructions) {
+  instructions_ += instructions;
+  Time left = instructions * model_.cycles_per_instruction;
+  while (epoch_due_ - now_ <= left) {
+    left -= epoch_due_ - now_;
+    now_ = epoch_due_;
+    end_epoch();
+  }
+  now_ += left;
 }
 
 // ---- Caches -----------------------------------------------------------------------------------------

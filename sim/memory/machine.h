@@ -93,6 +93,7 @@ class Machine {
     std::unordered_map<std::uint64_t, Line> given;
   };
 
+  void run_without_accesses(std::uint64_t instructions);
   void access(Cache& first, std::uint64_t virtual_line, bool write);
   void miss(Cache& first, std::uint64_t virtual_line, bool write);
   void to_l2(std::uint64_t line);
