@@ -166,7 +166,10 @@ StoreTo Protocol::store_in_place(std::uint32_t block, std::uint32_t at, Place be
   if (at == kNone) {
     if (!slot_to_spare()) return wait_or_end();
     at = add_block(block, may_spill);
-    if (at == kNone && replace_clean_entry()) at = add_block(block, false);
+    if (at == kNone) {
+      replace_clean_entry();  // perhaps fewer than it takes to get back to the table's size
+      at = add_block(block, may_spill);
+    }
     if (at == kNone) return wait_or_end();
   }
   BlockEntry& entry = blocks_[at];
@@ -227,12 +230,11 @@ void Protocol::find_clean() {
 // ---- Entries ----------------------------------------------------------------------------------------
 
 std::uint32_t Protocol::add_block(std::uint32_t block, bool may_spill) {
-  if (blocks_tracked_ >= geometry_.block_entries) {
-    if (!may_spill) return kNone;
-    ++spilled_;
-  }
+  const bool spills = blocks_tracked_ >= geometry_.block_entries;
+  if (spills && !may_spill) return kNone;
   const std::uint32_t at = block_pool_.take();
   if (at == kNone) return kNone;
+  spilled_ += spills ? 1 : 0;
   ++blocks_tracked_;
   blocks_[at] = {};
   blocks_[at].block = block;
@@ -248,12 +250,11 @@ void Protocol::drop_block(std::uint32_t at) {
 }
 
 std::uint32_t Protocol::add_page(std::uint32_t page, bool may_spill) {
-  if (pages_tracked_ >= geometry_.page_entries) {
-    if (!may_spill) return kNone;
-    ++spilled_;
-  }
+  const bool spills = pages_tracked_ >= geometry_.page_entries;
+  if (spills && !may_spill) return kNone;
   const std::uint32_t at = page_pool_.take();
   if (at == kNone) return kNone;
+  spilled_ += spills ? 1 : 0;
   ++pages_tracked_;
   pages_[at] = {};
   pages_[at].page = page;
