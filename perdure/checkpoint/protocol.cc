@@ -296,6 +296,7 @@ const Plan& Protocol::end_epoch() {
     if (blocks_[at].block != kNone) end_of_block(at);
   for (std::uint32_t at = 0; at < pages_.size(); ++at)
     if (pages_[at].page != kNone) end_of_page(at);
+  entries_kept_ = 0;
   for (const std::uint32_t page : dense_) promote(page);
   freeze_image();
   find_clean();
@@ -404,8 +405,15 @@ void Protocol::end_of_page(std::uint32_t at) {
 // Under page writeback from now on. Its last checkpoint is where its blocks are, until its own first one.
 void Protocol::promote(std::uint32_t page) {
   if (pages_tracked_ >= geometry_.page_entries) return;
-  const std::size_t fills = plan_.fills.size();
   const std::uint32_t begin = page * geometry_.blocks_per_page;
+  // Its blocks keep their entries meanwhile, and nothing can replace those: they must leave half of the
+  // spill to the next epoch's end.
+  std::uint32_t entries = 0;
+  for (std::uint32_t block = begin; block < begin + geometry_.blocks_per_page; ++block)
+    entries += block_entry_of(block) != kNone ? 1 : 0;
+  if (entries_kept_ + entries > geometry_.block_entries + geometry_.spill_entries / 2) return;
+  entries_kept_ += entries;
+  const std::size_t fills = plan_.fills.size();
   for (std::uint32_t block = begin; block < begin + geometry_.blocks_per_page; ++block)
     plan_.fills.push_back({block, false, CopyCause::kMigration, visible(block), {}});
   const std::uint32_t at = add_page(page, false);

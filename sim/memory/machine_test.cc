@@ -291,6 +291,35 @@ TEST(StrictStops, OfShadowPagingWithOnePage) {
             kLookup + 64 * kHit + (kNvmMiss + 63 * kHit) + 2 * kNvmDirtyMiss);
 }
 
+// Each epoch's flush writes back 2 MB of new and dense pages, while the entries of the blocks of those of
+// the epoch before are kept until the pages themselves have been checkpointed.
+TEST(StrictEpochs, HoldAFlushOfAllCachesOnTopOfTheOneBefore) {
+  for (const System system :
+       {System::kThyNvm, System::kThyNvmBlocks, System::kThyNvmPages, System::kShadow}) {
+    Machine machine(system, Model::of(Reading::kStrict), false);
+    for (std::uint64_t line = 0; line < 400'000; ++line)
+      run_one(machine, store(kBase + line * kLineBytes, 200));
+    machine.finish();
+    EXPECT_GT(machine.results().epochs.epochs, 2U) << system_name(system);
+    EXPECT_EQ(machine.results().traffic.cpu_lines, 400'000U) << system_name(system);
+  }
+}
+
+TEST(StrictEpochs, HoldAFlushOfLinesThatAllAreOfOtherPages) {
+  Model model = Model::of(Reading::kStrict);
+  model.l2 = {64, 8, 12};
+  model.l3 = {64, 16, 28};
+  model.page_entries = model.block_entries = 128;
+  for (const System system : {System::kThyNvm, System::kThyNvmPages}) {
+    Machine machine(system, model, false);
+    for (std::uint64_t page = 0; page < 12'000; ++page)
+      run_one(machine, store(kBase + page * (kPageBytes + kLineBytes), 2000));
+    machine.finish();
+    EXPECT_GT(machine.results().epochs.epochs, 2U) << system_name(system);
+    EXPECT_EQ(machine.results().traffic.cpu_lines, 12'000U) << system_name(system);
+  }
+}
+
 //   flush    lookup 9; all else happens beside the core
 TEST(StrictStops, OfThyNvmWithOneBlock) {
   Machine machine(System::kThyNvm, Model::of(Reading::kStrict), false);

@@ -39,16 +39,18 @@ checkpoint::Geometry geometry_of(System system, const Model& model) {
   geometry.buffers = model.block_entries;
   geometry.to_pages = model.to_pages;
   geometry.to_blocks = model.to_blocks;
-  // An epoch's end flushes at most all lines of all caches.
-  const std::uint32_t lines =
-      model.l1.sets * model.l1.ways + model.l2.sets * model.l2.ways + model.l3.sets * model.l3.ways;
-  geometry.spill_entries = lines;
+  // The access that finds a table full writes a few lines more; then an epoch's end flushes at most all
+  // lines of all caches.
+  std::uint32_t lines = 16;
+  if (model.flush_at_epoch_end)
+    for (const CacheShape& cache : {model.l1, model.l2, model.l3}) lines += cache.sets * cache.ways;
+  geometry.spill_entries = 2 * lines;
   if (system == System::kThyNvmBlocks) geometry.scheme = checkpoint::Scheme::kBlocksOnly;
   if (system == System::kThyNvmPages) {
     geometry.scheme = checkpoint::Scheme::kPagesOnly;
     geometry.to_blocks = 1;  // a page leaves when an epoch did not store to it
     geometry.spill_entries = 0;
-    geometry.spill_pages = lines;
+    geometry.spill_pages = 2 * lines;  // pages that nobody stores to leave an epoch later
   }
   geometry.block_slots = 2 * (geometry.block_entries + geometry.spill_entries);
   return geometry;
