@@ -320,6 +320,21 @@ TEST(StrictEpochs, HoldAFlushOfLinesThatAllAreOfOtherPages) {
   }
 }
 
+// The third cache has one line: when the second is flushed, its second line drives the first one out,
+// which is part of the flush as well, and copies its page (64 hits of the open row).
+TEST(StrictStops, IncludeWhatAFlushDrivesOut) {
+  Model model = Model::of(Reading::kStrict);
+  model.l1 = model.l2 = {1, 2, 4};
+  model.l3 = {1, 1, 28};
+  Machine machine(System::kShadow, model, false);
+  run_one(machine, store(kBase));
+  run_one(machine, store(kBase + kLineBytes));
+  machine.finish();
+  EXPECT_EQ(machine.results().traffic.cpu_lines, 2U);
+  EXPECT_EQ(machine.results().epochs.waited, 0U);
+  EXPECT_GT(machine.results().epochs.stopped, 64 * kHit);
+}
+
 //   flush    lookup 9; all else happens beside the core
 TEST(StrictStops, OfThyNvmWithOneBlock) {
   Machine machine(System::kThyNvm, Model::of(Reading::kStrict), false);
