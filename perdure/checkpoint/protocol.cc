@@ -38,7 +38,7 @@ bool Protocol::Pool::has(std::uint32_t index) const {
 void Protocol::Index::set(std::uint32_t number, std::uint32_t entry) {
   if (number >= entries_.size()) {
     if (entry == kNone) return;
-    entries_.resize(std::bit_ceil(number + 1), kNone);
+    entries_.resize(std::bit_ceil(std::size_t{number} + 1), kNone);
   }
   entries_[number] = entry;
 }
