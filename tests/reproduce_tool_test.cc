@@ -73,6 +73,12 @@ const std::vector<Paper> kPapers = {
      "figures 5 and 6: RBTree",
      {"table1", "figure4", "figure5", "figure6", "engines", "reads", "figure7", "figure8"},
      215,
+     0},
+    {"thynvm",
+     "streaming",
+     {"figure7", "figure8", "schemes", "epochs", "figure9", "figure10", "figure11", "figure12",
+      "epoch-length", "nvm-latency"},
+     0,
      0}};
 
 class WholeReport : public ToolTest, public ::testing::WithParamInterface<Paper> {};

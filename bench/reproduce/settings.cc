@@ -67,6 +67,13 @@ Settings quick_settings() {
       .elements = 10'000,
       .updates = {1, 4, 64},
       .beside_others = {.array_words = 1000, .keys = 200, .vertices = 64, .edges = 256}};
+  settings.thynvm = {.records = 300'000,
+                     .values = {0, 4},
+                     .operations = 200,
+                     .instructions = 200'000,
+                     .block_entries = {256, 2048},
+                     .epochs_ms = {1, 10},
+                     .nvm_times = {1, 4}};
   return settings;
 }
 
@@ -91,6 +98,9 @@ Settings full_settings() {
                             .scale = 12};
   settings.nvheaps.beside_others = {
       .array_words = 1'000'000, .keys = 200'000, .vertices = 4096, .edges = 16'384};
+  settings.thynvm.factor = 3;
+  settings.thynvm.operations = 50'000;
+  settings.thynvm.instructions = 1'000'000'000;
   return settings;
 }
 

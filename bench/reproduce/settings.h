@@ -51,6 +51,19 @@ struct NvHeapsSettings {
                                .edges = 4096};
 };
 
+/// Of the evaluation of ThyNVM, which is simulated.
+struct ThyNvmSettings {
+  unsigned factor = 1;                 // of the micro-benchmarks; the paper's is 3
+  std::uint64_t records = UINT64_MAX;  // of a micro-benchmark: at most so many
+  std::vector<std::size_t> values = {0, 1, 2, 3,
+                                     4};  // of Figures 9 and 10: which of the paper's sizes
+  std::uint64_t operations = 10'000;
+  std::uint64_t instructions = 50'000'000;  // of each program
+  std::vector<std::uint32_t> block_entries = {256, 512, 1024, 2048, 4096, 8192};
+  std::vector<double> epochs_ms = {1, 3, 10, 30};
+  std::vector<double> nvm_times = {0.5, 1, 2, 4};
+};
+
 struct Settings {
   std::string name;  // quick, default or full
   std::string dir;
@@ -74,6 +87,7 @@ struct Settings {
   BlurredSettings blurred;
   SoftwrapSettings softwrap;
   NvHeapsSettings nvheaps;
+  ThyNvmSettings thynvm;
 };
 
 Settings default_settings();

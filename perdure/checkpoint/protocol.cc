@@ -150,8 +150,10 @@ StoreTo Protocol::store_to_buffer(std::uint32_t block, std::uint32_t at, Place b
   if (at == kNone || blocks_[at].work.area != Area::kBuffer) {
     if (buffers_.free() == 0) return wait_or_end();
     if (at == kNone) at = add_block(block, false);
-    if (at == kNone && !rules_.replace_only_between_checkpoints && replace_clean_entry())
+    if (at == kNone && !rules_.replace_only_between_checkpoints) {
+      replace_clean_entries();
       at = add_block(block, false);
+    }
     if (at == kNone) return wait_or_end();
     blocks_[at].work = {Area::kBuffer, buffers_.take()};
     if (blocks_[at].last == kNone) ++promised_slots_;
@@ -167,14 +169,14 @@ StoreTo Protocol::store_in_place(std::uint32_t block, std::uint32_t at, Place be
     if (!slot_to_spare()) return wait_or_end();
     at = add_block(block, may_spill);
     if (at == kNone) {
-      replace_clean_entry();  // perhaps fewer than it takes to get back to the table's size
+      replace_clean_entries();  // perhaps fewer than it takes to get back to the table's size
       at = add_block(block, may_spill);
     }
     if (at == kNone) return wait_or_end();
   }
   BlockEntry& entry = blocks_[at];
-  if (entry.work.area == Area::kBuffer)
-    leave_buffer(entry);  // an earlier checkpoint no longer forbids NVM
+  // No checkpoint forbids NVM any more; the slot that was promised to the buffer is there.
+  if (entry.work.area == Area::kBuffer) leave_buffer(entry);
   if (entry.work.area == Area::kNowhere) {
     if (entry.last == kNone) {
       if (!slot_to_spare()) return wait_or_end();
@@ -193,13 +195,13 @@ StoreTo Protocol::wait_or_end() const {
   return {checkpointing_ ? Verdict::kWait : Verdict::kEndEpoch, {}, {}};
 }
 
-// A clean block goes home, its entry goes to another. Its slot is what a crash still reads until the next
-// commit, so that one block may have been copied in part.
-bool Protocol::replace_clean_entry() {
-  while (blocks_tracked_ >= geometry_.block_entries) {  // more than once after a spill
+// A clean block goes home, its entry goes to another: more than one after a spill. Its slot is what a
+// crash still reads until the next commit, so that one block may have been copied in part.
+void Protocol::replace_clean_entries() {
+  while (blocks_tracked_ >= geometry_.block_entries) {
     std::uint32_t at = 0;
     do {
-      if (clean_.empty()) return false;
+      if (clean_.empty()) return;
       at = clean_.back();
       clean_.pop_back();
     } while (!is_clean(blocks_[at]));
@@ -212,7 +214,6 @@ bool Protocol::replace_clean_entry() {
     give_up_slot(entry.last);
     drop_block(at);
   }
-  return true;
 }
 
 bool Protocol::is_clean(const BlockEntry& entry) const {

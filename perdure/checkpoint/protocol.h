@@ -239,7 +239,7 @@ class Protocol {
   StoreTo store_to_buffer(std::uint32_t block, std::uint32_t entry, Place before);
   StoreTo store_in_place(std::uint32_t block, std::uint32_t entry, Place before, bool may_spill);
   StoreTo wait_or_end() const;
-  bool replace_clean_entry();
+  void replace_clean_entries();
   std::uint32_t add_block(std::uint32_t block, bool may_spill);
   void drop_block(std::uint32_t entry);
   std::uint32_t add_page(std::uint32_t page, bool may_spill);

@@ -68,7 +68,8 @@ std::vector<Outcome> run_experiment(const Experiment& experiment, AccessSource& 
   for (const Setup& setup : experiment.setups)
     runs.push_back(std::make_unique<Run>(setup, experiment.cuts, runs.size()));
   std::uint64_t records = 0;
-  for (auto batch = source.next(); !batch.empty(); batch = source.next()) {
+  for (auto batch = source.next(); !batch.empty() && records < experiment.most_records;
+       batch = source.next()) {
     if (experiment.record != nullptr) experiment.record->write(batch);
     for (const auto& run : runs) run->feed(batch);
     records += batch.size();

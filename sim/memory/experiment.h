@@ -35,6 +35,7 @@ struct Outcome {
 struct Experiment {
   std::vector<Setup> setups;
   PowerCuts cuts;
+  std::uint64_t most_records = UINT64_MAX;              // the source's end at the latest
   TraceWriter* record = nullptr;                        // gets all records too
   std::function<void(std::uint64_t records)> progress;  // told how many have been run
 };

@@ -40,7 +40,8 @@ checkpoint::Geometry geometry_of(System system, const Model& model) {
   geometry.to_pages = model.to_pages;
   geometry.to_blocks = model.to_blocks;
   // The access that finds a table full writes a few lines more; then an epoch's end flushes at most all
-  // lines of all caches.
+  // lines of all caches. What the epoch before flushed may still have its entries, under pages that are
+  // new in DRAM, or that have not left it yet.
   std::uint32_t lines = 16;
   if (model.flush_at_epoch_end)
     for (const CacheShape& cache : {model.l1, model.l2, model.l3}) lines += cache.sets * cache.ways;
@@ -50,7 +51,7 @@ checkpoint::Geometry geometry_of(System system, const Model& model) {
     geometry.scheme = checkpoint::Scheme::kPagesOnly;
     geometry.to_blocks = 1;  // a page leaves when an epoch did not store to it
     geometry.spill_entries = 0;
-    geometry.spill_pages = 2 * lines;  // pages that nobody stores to leave an epoch later
+    geometry.spill_pages = 2 * (lines + geometry.page_entries);
   }
   geometry.block_slots = 2 * (geometry.block_entries + geometry.spill_entries);
   return geometry;
