@@ -320,6 +320,21 @@ TEST(StrictEpochs, HoldAFlushOfLinesThatAllAreOfOtherPages) {
   }
 }
 
+// There tables end epochs as soon as they are full: they never hold more than a few lines beyond.
+TEST(ThyNvmInThePublishedCode, EndsEpochsBeforeItsTablesOverflow) {
+  for (const System system : {System::kThyNvm, System::kThyNvmBlocks, System::kThyNvmPages}) {
+    Machine machine(system, Model::of(Reading::kPaperCode), false);
+    for (std::uint64_t i = 0; i < 30'000; ++i) {
+      run_one(machine, store(kBase + i * kLineBytes));
+      run_one(machine, store((1U << 30) + i % 10'000 * (kPageBytes + kLineBytes)));
+    }
+    machine.finish();
+    const EpochStatistics epochs = machine.results().epochs;
+    EXPECT_GT(epochs.full, 1U) << system_name(system);
+    EXPECT_LE(epochs.spilled, epochs.full) << system_name(system);
+  }
+}
+
 // The third cache has one line: when the second is flushed, its second line drives the first one out,
 // which is part of the flush as well, and copies its page (64 hits of the open row).
 TEST(StrictStops, IncludeWhatAFlushDrivesOut) {
