@@ -136,8 +136,7 @@ void Machine::to_l2(std::uint64_t line) {
 
 void Machine::to_l3(std::uint64_t line) {
   if (l3_.access(line, true)) return;
-  if (const auto victim = l3_.insert(line, true); victim && victim->dirty)
-    to_memory(victim->line);
+  if (const auto victim = l3_.insert(line, true); victim && victim->dirty) to_memory(victim->line);
 }
 
 void Machine::to_memory(std::uint64_t line) {
