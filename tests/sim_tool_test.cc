@@ -62,11 +62,11 @@ TEST_F(SimToolTest, RecordedTracesGiveTheSameResults) {
 TEST_F(SimToolTest, PowerCutsOfAProgramAreRecovered) {
   for (const char* model : {"paper-code", "strict"}) {
     const json report =
-        simulate({"--cuts", "20", "--epoch", "0.1", "--blocks", "256", "--systems",
+        simulate({"--cuts", "5", "--epoch", "0.1", "--blocks", "256", "--systems",
                   "journal,shadow,thynvm", "--model", model, "--", "ls", "-l", "/usr/lib"});
     ASSERT_EQ(report.at("power_cuts").size(), 3U);
     for (const json& row : report.at("power_cuts")) {
-      EXPECT_GE(row.at("cuts").get<int>(), 20) << row.at("system");
+      EXPECT_GE(row.at("cuts").get<int>(), 5) << row.at("system");
       EXPECT_EQ(row.at("violations"), 0) << report.at("violations");
     }
   }

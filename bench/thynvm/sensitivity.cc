@@ -20,8 +20,9 @@ using Change = std::function<void(memory::Model&, double)>;
 // Time of each consistent system, Ideal DRAM 1, by one thing that changes.
 Section sweep(const Settings& settings, Section section, Reading reading, const Change& change) {
   std::map<System, std::vector<std::optional<double>>> times;
-  for (const double x : section.x) {
-    reproduce::tell_progress(section.id, std::size_t(&x - section.x.data()), section.x.size());
+  for (std::size_t place = 0; place < section.x.size(); ++place) {
+    const double x = section.x[place];
+    reproduce::tell_progress(section.id, place, section.x.size());
     memory::Model model = memory::Model::of(reading);
     change(model, x);
     std::vector<Setup> setups = {{System::kDram, model}, {System::kNvm, model}};
