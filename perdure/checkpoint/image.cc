@@ -88,12 +88,15 @@ std::string Image::read(std::span<const unsigned char> backup, const Geometry& g
   for (const BlockAt& at : image.blocks) {
     if (at.slot >= slots.size() || slots[at.slot]) return "a slot is out of range or used twice";
     slots[at.slot] = true;
+    if (at.block == kNone) return "an entry names no block";
     if (!blocks.insert(at.block).second) return "a block is named twice";
   }
   for (const PageAt& at : image.pages) {
     if (at.slot >= page_slots.size() || page_slots[at.slot])
       return "a slot of a page is out of range or used twice";
     page_slots[at.slot] = true;
+    if (at.page >= kNone / geometry.blocks_per_page)
+      return "an entry names no page of 32-bit blocks";
     if (!pages.insert(at.page).second) return "a page is named twice";
   }
   into = std::move(image);

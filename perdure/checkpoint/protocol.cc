@@ -38,7 +38,7 @@ bool Protocol::Pool::has(std::uint32_t index) const {
 void Protocol::Index::set(std::uint32_t number, std::uint32_t entry) {
   if (number >= entries_.size()) {
     if (entry == kNone) return;
-    entries_.resize(std::bit_ceil(number + 1), kNone);
+    entries_.resize(std::bit_ceil(std::size_t{number} + 1), kNone);
   }
   entries_[number] = entry;
 }
@@ -169,7 +169,7 @@ StoreTo Protocol::store_in_place(std::uint32_t block, std::uint32_t at, Place be
     if (!slot_to_spare()) return wait_or_end();
     at = add_block(block, may_spill);
     if (at == kNone) {
-      replace_clean_entries();
+      replace_clean_entries();  // perhaps fewer than it takes to get back to the table's size
       at = add_block(block, may_spill);
     }
     if (at == kNone) return wait_or_end();
@@ -195,8 +195,8 @@ StoreTo Protocol::wait_or_end() const {
   return {checkpointing_ ? Verdict::kWait : Verdict::kEndEpoch, {}, {}};
 }
 
-// A clean block goes home, its entry goes to another: more than one after a spill. Its slot is what a crash still reads until the next
-// commit, so that one block may have been copied in part.
+// A clean block goes home, its entry goes to another: more than one after a spill. Its slot is what a
+// crash still reads until the next commit, so that one block may have been copied in part.
 void Protocol::replace_clean_entries() {
   while (blocks_tracked_ >= geometry_.block_entries) {
     std::uint32_t at = 0;
@@ -231,12 +231,11 @@ void Protocol::find_clean() {
 // ---- Entries ----------------------------------------------------------------------------------------
 
 std::uint32_t Protocol::add_block(std::uint32_t block, bool may_spill) {
-  if (blocks_tracked_ >= geometry_.block_entries) {
-    if (!may_spill) return kNone;
-    ++spilled_;
-  }
+  const bool spills = blocks_tracked_ >= geometry_.block_entries;
+  if (spills && !may_spill) return kNone;
   const std::uint32_t at = block_pool_.take();
   if (at == kNone) return kNone;
+  spilled_ += spills ? 1 : 0;
   ++blocks_tracked_;
   blocks_[at] = {};
   blocks_[at].block = block;
@@ -252,12 +251,11 @@ void Protocol::drop_block(std::uint32_t at) {
 }
 
 std::uint32_t Protocol::add_page(std::uint32_t page, bool may_spill) {
-  if (pages_tracked_ >= geometry_.page_entries) {
-    if (!may_spill) return kNone;
-    ++spilled_;
-  }
+  const bool spills = pages_tracked_ >= geometry_.page_entries;
+  if (spills && !may_spill) return kNone;
   const std::uint32_t at = page_pool_.take();
   if (at == kNone) return kNone;
+  spilled_ += spills ? 1 : 0;
   ++pages_tracked_;
   pages_[at] = {};
   pages_[at].page = page;
@@ -299,6 +297,7 @@ const Plan& Protocol::end_epoch() {
     if (blocks_[at].block != kNone) end_of_block(at);
   for (std::uint32_t at = 0; at < pages_.size(); ++at)
     if (pages_[at].page != kNone) end_of_page(at);
+  entries_kept_ = 0;
   for (const std::uint32_t page : dense_) promote(page);
   freeze_image();
   find_clean();
@@ -407,8 +406,15 @@ void Protocol::end_of_page(std::uint32_t at) {
 // Under page writeback from now on. Its last checkpoint is where its blocks are, until its own first one.
 void Protocol::promote(std::uint32_t page) {
   if (pages_tracked_ >= geometry_.page_entries) return;
-  const std::size_t fills = plan_.fills.size();
   const std::uint32_t begin = page * geometry_.blocks_per_page;
+  // Its blocks keep their entries meanwhile, and nothing can replace those: they must leave half of the
+  // spill to the next epoch's end.
+  std::uint32_t entries = 0;
+  for (std::uint32_t block = begin; block < begin + geometry_.blocks_per_page; ++block)
+    entries += block_entry_of(block) != kNone ? 1 : 0;
+  if (entries_kept_ + entries > geometry_.block_entries + geometry_.spill_entries / 2) return;
+  entries_kept_ += entries;
+  const std::size_t fills = plan_.fills.size();
   for (std::uint32_t block = begin; block < begin + geometry_.blocks_per_page; ++block)
     plan_.fills.push_back({block, false, CopyCause::kMigration, visible(block), {}});
   const std::uint32_t at = add_page(page, false);

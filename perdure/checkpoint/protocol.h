@@ -73,7 +73,8 @@ struct Geometry {
   std::uint32_t page_entries = 4096;
   std::uint32_t block_slots = 2 * 2048;  // for each entry one, and one that waits for a commit
   std::uint32_t buffers = 2048;
-  // Entries beyond the tables' sizes, for stores that may spill; the blocks' need two slots each.
+  // Entries beyond the tables' sizes, for stores that may spill; the blocks' need two slots each. An
+  // epoch may spill half of spill_entries: the other half may still belong to blocks of new pages.
   std::uint32_t spill_entries = 0, spill_pages = 0;
   std::uint32_t blocks_per_page = 64;
   std::uint32_t to_pages = 22;   // more stores in an epoch: the page goes under page writeback
@@ -269,6 +270,7 @@ class Protocol {
   std::vector<std::uint32_t> given_up_slots_;  // free after the next commit
   std::uint32_t blocks_tracked_ = 0, pages_tracked_ = 0;
   std::uint32_t promised_slots_ = 0;
+  std::uint32_t entries_kept_ = 0;  // of blocks of pages that the last end of an epoch promoted
   std::vector<std::uint32_t>
       clean_;  // entries that were clean when the last checkpoint ended, or began
   std::uint64_t spilled_ = 0;

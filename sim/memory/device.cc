@@ -52,12 +52,14 @@ Time Device::write(std::uint64_t line, Time now, const Line* data) {
     other.data = waiting.data;
     return now;
   }
+  // A write keeps its place until its bank takes it, also when that has been decided ahead of time.
+  while (!begins_.empty() && begins_.front() <= now) begins_.pop_front();
   Time accepted = now;
-  while (queue_.size() >= timing_.queue) {
+  while (queue_.size() + begins_.size() >= timing_.queue) {
     Time start = 0;
-    const std::size_t place = next_in_queue(&start);
-    accepted = std::max(accepted, start);
-    serve_queue(place);
+    if (begins_.empty()) serve_queue(next_in_queue(&start));
+    accepted = std::max(accepted, begins_.front());
+    begins_.pop_front();
   }
   queue_.push_back(waiting);
   queue_.back().since = accepted;
@@ -98,6 +100,7 @@ Time Device::take(const Waiting& waiting) {
 Time Device::serve_queue(std::size_t place) {
   const Waiting waiting = queue_[place];
   queue_.erase(queue_.begin() + std::ptrdiff_t(place));
+  begins_.push_back(earliest(waiting.line, waiting.since));
   return take(waiting);
 }
 
@@ -152,7 +155,8 @@ void Device::land(Time now) {
 
 void Device::put(std::uint64_t line, Time now, const Line* data) {
   remember(line, now, data);
-  if (with_contents_) durable_.write(line, *data);
+  // Behind what is under way, some of it perhaps to the same line.
+  if (with_contents_) flying_.push_back({line, now, now, *data});
 }
 
 Time Device::finish_background(Time now) {

@@ -108,6 +108,7 @@ class Device {
   Time last_answer_ = 0;
   Time background_done_ = 0;
   std::vector<Waiting> queue_;
+  std::deque<Time> begins_;  // of writes that have left the queue, perhaps ahead of time; ascending
   std::deque<Waiting> background_;
   std::deque<Flying> flying_;  // taken by a bank, not done yet
   std::uint64_t reads_ = 0, writes_ = 0;

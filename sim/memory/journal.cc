@@ -40,6 +40,7 @@ Time Journal::save(std::uint64_t line, Time now, const Line& data) {
     nvm_.put(line, now, &data);
     return now;
   }
+  traffic_.checkpoint_bytes += kLineBytes;
   return nvm_.write(line, now, &data);
 }
 
@@ -69,9 +70,11 @@ Time Journal::seal(Time now, std::uint64_t position, bool in_place) {
 Time Journal::end_epoch(Time now, std::uint64_t position) {
   count_epoch(now, is_full());
   const Time began = now;
-  if (stops_by_bytes())
-    now += time_of_bytes(double(blocks_.size() * (2 * kLineBytes + kEntryBytes)));
-  traffic_.checkpoint_bytes += blocks_.size() * (2 * kLineBytes + kEntryBytes);
+  if (stops_by_bytes()) {
+    const std::uint64_t bytes = blocks_.size() * (2 * kLineBytes + kEntryBytes);
+    traffic_.checkpoint_bytes += bytes;
+    now += time_of_bytes(double(bytes));
+  }
 
   const std::vector<unsigned char> entries = directory();
   for (std::size_t at = 0; at < entries.size(); at += kLineBytes) {

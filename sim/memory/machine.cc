@@ -44,8 +44,7 @@ void Machine::run(std::span<const Access> accesses) {
     ++position_;
     const AccessKind kind = record.kind();
     if (kind == AccessKind::kRun) {
-      instructions_ += record.address();
-      now_ += record.address() * model_.cycles_per_instruction;
+      run_without_accesses(record.address());
       continue;
     }
     instructions_ += record.gap();
@@ -69,6 +68,18 @@ void Machine::run(std::span<const Access> accesses) {
     if (now_ >= epoch_due_) [[unlikely]]
       end_epoch();
   }
+}
+
+// Epochs end also meanwhile. Requires: none is due, as between any two records.
+void Machine::run_without_accesses(std::uint64_t instructions) {
+  instructions_ += instructions;
+  Time left = instructions * model_.cycles_per_instruction;
+  while (epoch_due_ - now_ <= left) {
+    left -= epoch_due_ - now_;
+    now_ = epoch_due_;
+    end_epoch();
+  }
+  now_ += left;
 }
 
 // ---- Caches -----------------------------------------------------------------------------------------
@@ -106,7 +117,7 @@ void Machine::miss(Cache& first, std::uint64_t virtual_line, bool write) {
         wrong_ = "line " + std::to_string(line) + " was read at record " +
                  std::to_string(position_) + " and was not what had been stored there last";
       if (const auto victim = l3_.insert(line, false); victim && victim->dirty)
-        to_memory(victim->line, false);
+        to_memory(victim->line);
     }
     if (const auto victim = l2_.insert(line, false); victim && victim->dirty) to_l3(victim->line);
   }
@@ -125,29 +136,28 @@ void Machine::to_l2(std::uint64_t line) {
 
 void Machine::to_l3(std::uint64_t line) {
   if (l3_.access(line, true)) return;
-  if (const auto victim = l3_.insert(line, true); victim && victim->dirty)
-    to_memory(victim->line, false);
+  if (const auto victim = l3_.insert(line, true); victim && victim->dirty) to_memory(victim->line);
 }
 
-void Machine::to_memory(std::uint64_t line, bool flushing) {
+void Machine::to_memory(std::uint64_t line) {
   Line data;
   if (with_contents_) {
     data = program_.read(line);
     given_[line] = data;
   }
-  now_ = memory_->write(line, now_, with_contents_ ? &data : nullptr, flushing);
+  now_ = memory_->write(line, now_, with_contents_ ? &data : nullptr, flushing_);
   // Without a flush the controller ends epochs by itself, whatever the core does.
   if (!model_.flush_at_epoch_end && memory_->is_full()) end_epoch();
 }
 
-void Machine::flush(Cache& cache, bool flushing) {
+void Machine::flush(Cache& cache) {
   cache.clean_all([&](std::uint64_t line) {
     if (&cache == &l1d_) {
       to_l2(physical(line));
     } else if (&cache == &l2_) {
       to_l3(line);
     } else {
-      to_memory(line, flushing);
+      to_memory(line);
     }
   });
 }
@@ -155,7 +165,7 @@ void Machine::flush(Cache& cache, bool flushing) {
 void Machine::flush_dirtied_caches() {
   flush_due_ = false;
   for (Cache* cache : {&l1d_, &l2_, &l3_})
-    if (cache->dirtied() >= model_.flush_after_dirtied) flush(*cache, false);
+    if (cache->dirtied() >= model_.flush_after_dirtied) flush(*cache);
 }
 
 // ---- Epochs -----------------------------------------------------------------------------------------
@@ -167,9 +177,9 @@ void Machine::end_epoch() {
   }
   const Time began = now_;
   if (model_.flush_at_epoch_end) {
-    flush(l1d_, true);
-    flush(l2_, true);
-    flush(l3_, true);
+    flushing_ = true;
+    for (Cache* cache : {&l1d_, &l2_, &l3_}) flush(*cache);
+    flushing_ = false;
   }
   const Time flushed = now_;
   now_ = memory_->end_epoch(now_, position_);

@@ -93,14 +93,15 @@ class Machine {
     std::unordered_map<std::uint64_t, Line> given;
   };
 
+  void run_without_accesses(std::uint64_t instructions);
   void access(Cache& first, std::uint64_t virtual_line, bool write);
   void miss(Cache& first, std::uint64_t virtual_line, bool write);
   void to_l2(std::uint64_t line);
   void to_l3(std::uint64_t line);
-  void to_memory(std::uint64_t line, bool flushing);
+  void to_memory(std::uint64_t line);
   void store_bytes(std::uint64_t address, unsigned bytes);
   void note_mark(std::uint64_t address);
-  void flush(Cache& cache, bool flushing);
+  void flush(Cache& cache);
   void flush_dirtied_caches();
   void end_epoch();
   std::string judge(Cut cut);
@@ -120,6 +121,7 @@ class Machine {
   std::uint64_t operations_ = 0;
   Time flush_time_ = 0;
   bool flush_due_ = false;
+  bool flushing_ = false;  // all caches, at an epoch's end
   Time epoch_due_ = ~Time{0};
 
   // With contents, all by physical line.

@@ -74,6 +74,7 @@ class MemorySystem {
   std::uint64_t ended() const { return epochs_.epochs; }
   const Traffic& traffic() const { return traffic_; }
   const EpochStatistics& epochs() const { return epochs_; }
+  const Device& nvm() const { return nvm_; }
 
   /// With contents. Power is cut now; the system itself goes on.
   Cut cut(Time now, std::mt19937_64& random) const {

@@ -93,6 +93,7 @@ Time Shadow::save(std::uint64_t line, Time now, const Line& data) {
     nvm_.put(line, now, &data);
     return now;
   }
+  traffic_.checkpoint_bytes += kLineBytes;
   return nvm_.write(line, now, &data);
 }
 
@@ -115,7 +116,6 @@ Time Shadow::end_epoch(Time now, std::uint64_t position) {
                  with_contents_ ? dram_.contents().read(i * kLinesPerPage + line) : Line{});
   }
   now = settle(now);
-  traffic_.checkpoint_bytes += pages * kPageBytes;
 
   const std::uint64_t map = maps_ + std::uint64_t(turn_) * map_lines_;
   std::uint32_t crc = 0;
@@ -133,10 +133,9 @@ Time Shadow::end_epoch(Time now, std::uint64_t position) {
   turn_ = 1 - turn_;
   committed_ = epochs_.epochs;
   if (stops_by_bytes()) {
-    traffic_.checkpoint_bytes += pages * kEntryBytes;
-    now += time_of_bytes(double(pages * (kPageBytes + kEntryBytes)));
-  } else {
-    traffic_.checkpoint_bytes += lines * kLineBytes;
+    const std::uint64_t bytes = pages * (kPageBytes + kEntryBytes);
+    traffic_.checkpoint_bytes += bytes;
+    now += time_of_bytes(double(bytes));
   }
   // Buffers beyond the size were lent for the epoch's last lines only.
   for (std::size_t i = buffer_pages_; i < buffers_.size(); ++i) places_.erase(buffers_[i].page);

@@ -39,10 +39,12 @@ checkpoint::Geometry geometry_of(System system, const Model& model) {
   geometry.buffers = model.block_entries;
   geometry.to_pages = model.to_pages;
   geometry.to_blocks = model.to_blocks;
-  // An epoch's end flushes at most all lines of all caches; what the epoch before it flushed may still
-  // have its entries, under pages that are new in DRAM, or that have not left it yet.
-  const std::uint32_t lines = model.l1.sets * model.l1.ways + model.l2.sets * model.l2.ways +
-                              model.l3.sets * model.l3.ways;
+  // The access that finds a table full writes a few lines more; then an epoch's end flushes at most all
+  // lines of all caches. What the epoch before flushed may still have its entries, under pages that are
+  // new in DRAM, or that have not left it yet.
+  std::uint32_t lines = 16;
+  if (model.flush_at_epoch_end)
+    for (const CacheShape& cache : {model.l1, model.l2, model.l3}) lines += cache.sets * cache.ways;
   geometry.spill_entries = 2 * lines;
   if (system == System::kThyNvmBlocks) geometry.scheme = checkpoint::Scheme::kBlocksOnly;
   if (system == System::kThyNvmPages) {
