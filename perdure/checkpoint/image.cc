@@ -66,6 +66,8 @@ std::string Image::read(std::span<const unsigned char> backup, const Geometry& g
   if (header.magic != kMagic) return "no backup of tables";
   if (header.version != kVersion) return "of another version";
   if (header.header_crc != crc_of(header)) return "the header's checksum does not hold";
+  for (const std::uint32_t word : header.zero)
+    if (word != 0) return "the header says what this version does not know";
   if (header.blocks > geometry.block_entries + geometry.spill_entries ||
       header.pages > geometry.page_entries + geometry.spill_pages)
     return "more entries than the tables have";
@@ -88,15 +90,15 @@ std::string Image::read(std::span<const unsigned char> backup, const Geometry& g
   for (const BlockAt& at : image.blocks) {
     if (at.slot >= slots.size() || slots[at.slot]) return "a slot is out of range or used twice";
     slots[at.slot] = true;
-    if (at.block == kNone) return "an entry names no block";
+    if (at.block >= geometry.memory_blocks) return "a block lies beyond the memory";
     if (!blocks.insert(at.block).second) return "a block is named twice";
   }
   for (const PageAt& at : image.pages) {
     if (at.slot >= page_slots.size() || page_slots[at.slot])
       return "a slot of a page is out of range or used twice";
     page_slots[at.slot] = true;
-    if (at.page >= kNone / geometry.blocks_per_page)
-      return "an entry names no page of 32-bit blocks";
+    if (at.page >= geometry.memory_blocks / geometry.blocks_per_page)
+      return "a page lies beyond the memory";
     if (!pages.insert(at.page).second) return "a page is named twice";
   }
   into = std::move(image);

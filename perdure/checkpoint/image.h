@@ -1,7 +1,7 @@
 // The tables of one ended epoch as a checkpoint saves them: where each block and page that is not at home
 // has its last version. What is not named is at home.
 //
-// On media (docs/FORMAT.md): a header of 64 bytes, then 8 bytes for each block and each page. The tables
+// On media: a header of 64 bytes, then 8 bytes for each block and each page. The tables
 // are written first; the header, which counts and checks them, is written last and in one piece: it is
 // the paper's single bit that says the checkpoint is complete.
 #pragma once

@@ -77,6 +77,7 @@ struct Geometry {
   // epoch may spill half of spill_entries: the other half may still belong to blocks of new pages.
   std::uint32_t spill_entries = 0, spill_pages = 0;
   std::uint32_t blocks_per_page = 64;
+  std::uint32_t memory_blocks = 1 << 26;  // 4 GiB of 64-byte blocks
   std::uint32_t to_pages = 22;   // more stores in an epoch: the page goes under page writeback
   std::uint32_t to_blocks = 16;  // fewer: back to block remapping
   Scheme scheme = Scheme::kDual;
@@ -150,7 +151,8 @@ class Protocol {
   /// All data at home, nothing tracked, epoch 1 running: epoch 0 is what is at home.
   explicit Protocol(const Geometry& geometry, const Rules& rules = {});
   /// After a crash: runs the epoch after the image's. The caller fills kPageCache from kPageSlot, for
-  /// each page of the image. Requires: an image that `fits` this geometry.
+  /// each page of the image. Requires: an image that
+  /// Image::read() accepted for this geometry.
   Protocol(const Geometry& geometry, const Image& image, const Rules& rules = {});
 
   const Geometry& geometry() const { return geometry_; }

@@ -12,6 +12,8 @@ Time Device::earliest(std::uint64_t line, Time since) const {
 Time Device::service(std::uint64_t line, bool write, Time since) {
   Bank& bank = banks_[bank_of(line)];
   const Time start = std::max({since, bank.free, channel_free_});
+  // What waits for its bank does not keep the channel from others.
+  channel_free_ = std::max(since, channel_free_) + timing_.issue;
   Time latency = timing_.row_hit;
   if (bank.row != row_of(line)) {
     const bool dirty = timing_.miss_by_row_state ? bank.dirty : write;
@@ -21,7 +23,6 @@ Time Device::service(std::uint64_t line, bool write, Time since) {
   }
   bank.dirty |= write;
   bank.free = start + latency;
-  channel_free_ = start + timing_.issue;
   return bank.free;
 }
 
@@ -100,7 +101,8 @@ Time Device::take(const Waiting& waiting) {
 Time Device::serve_queue(std::size_t place) {
   const Waiting waiting = queue_[place];
   queue_.erase(queue_.begin() + std::ptrdiff_t(place));
-  begins_.push_back(earliest(waiting.line, waiting.since));
+  idle_since_ = earliest(waiting.line, waiting.since);
+  begins_.push_back(idle_since_);
   return take(waiting);
 }
 
@@ -115,7 +117,7 @@ Time Device::take_apart(const Waiting& waiting) {
 Time Device::background_start(const Waiting& waiting) const {
   if (timing_.background_apart != 0)
     return std::max(waiting.since, banks_[bank_of(waiting.line)].background_free);
-  return earliest(waiting.line, waiting.since);
+  return earliest(waiting.line, std::max(waiting.since, idle_since_));
 }
 
 Time Device::serve_background() {
@@ -127,6 +129,7 @@ Time Device::serve_background() {
   } else {
     if (waiting.source != nullptr)
       waiting.since = waiting.source->service(waiting.source_line, false, waiting.since);
+    waiting.since = std::max(waiting.since, idle_since_);
     done = take(waiting);
   }
   background_done_ = std::max(background_done_, done);

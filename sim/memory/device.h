@@ -107,6 +107,7 @@ class Device {
   Time channel_free_ = 0;
   Time last_answer_ = 0;
   Time background_done_ = 0;
+  Time idle_since_ = 0;  // when the last queued write began
   std::vector<Waiting> queue_;
   std::deque<Time> begins_;  // of writes that have left the queue, perhaps ahead of time; ascending
   std::deque<Waiting> background_;

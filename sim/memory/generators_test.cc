@@ -56,13 +56,12 @@ TEST_P(MicroBenchmarkTest, TheSeedDecides) {
 TEST_P(MicroBenchmarkTest, DrawsAreTheSameHoweverManyInstructionsTheyTake) {
   MicroBenchmark quick(GetParam(), 1, 7);
   MicroBenchmark slow(GetParam(), 1, 7, Draw::kLibcRand);
+  std::vector<std::uint64_t> theirs;  // without the generator's own accesses
+  for (const Access access : slow.next())
+    if (access.address() >= MicroBenchmark::kArray) theirs.push_back(access.address());
   const auto ours = quick.next();
-  const auto theirs = slow.next();
-  ASSERT_EQ(ours.size(), theirs.size());
-  for (std::size_t i = 1; i < ours.size(); ++i) {
-    ASSERT_EQ(ours[i].address(), theirs[i].address());
-    ASSERT_LE(ours[i].gap(), theirs[i].gap());
-  }
+  ASSERT_GT(theirs.size(), 100U);
+  for (std::size_t i = 0; i < theirs.size(); ++i) ASSERT_EQ(ours[i + 1].address(), theirs[i]);
 }
 
 TEST(MicroBenchmarkSizes, AreTheAuthors) {

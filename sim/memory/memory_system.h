@@ -21,8 +21,8 @@ namespace perdure::memory {
 struct Traffic {
   std::uint64_t cpu_lines = 0;         // written back by the last cache
   std::uint64_t cpu_to_nvm = 0;        // bytes, of those: straight into NVM
-  std::uint64_t checkpoint_bytes = 0;  // working copies and tables
-  std::uint64_t migration_bytes = 0;   // pages between the schemes, blocks brought home
+  std::uint64_t checkpoint_bytes = 0;  // working copies, tables, replaced blocks brought home
+  std::uint64_t migration_bytes = 0;   // pages between the schemes
   std::uint64_t dram_bytes = 0;        // written to DRAM, whatever the cause
 
   std::uint64_t nvm_bytes() const { return cpu_to_nvm + checkpoint_bytes + migration_bytes; }

@@ -19,7 +19,7 @@ Model small_model(Reading reading) {
   model.l2 = {4, 4, 12};
   model.l3 = {8, 8, 28};
   model.block_entries = 32;
-  model.page_entries = 8;
+  model.page_entries = model.shadow_buffers = 8;
   model.to_pages = 8;
   model.to_blocks = 4;
   if (model.flush_after_dirtied != 0) model.flush_after_dirtied = 16;
