@@ -76,8 +76,8 @@ const std::vector<Paper> kPapers = {
      0},
     {"thynvm",
      "streaming",
-     {"figure7", "figure8", "schemes", "epochs", "figure9", "figure10", "figure11", "figure12",
-      "epoch-length", "nvm-latency"},
+     {"figure7", "figure8", "schemes", "epochs", "figure9", "figure10", "figure11", "programs",
+      "figure12", "epoch-length", "nvm-latency"},
      0,
      0}};
 

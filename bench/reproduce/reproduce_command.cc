@@ -120,7 +120,7 @@ const std::vector<Paper>& papers() {
        {
            {{"figure7", "figure8", "schemes", "epochs"}, thynvm::measure_micro},
            {{"figure9", "figure10"}, thynvm::measure_stores},
-           {{"figure11"}, one_section<thynvm::measure_programs>},
+           {{"figure11", "programs"}, thynvm::measure_programs},
            {{"figure12"}, one_section<thynvm::measure_table_sizes>},
            {{"epoch-length", "nvm-latency"}, thynvm::measure_sensitivity},
        },

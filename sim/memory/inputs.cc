@@ -118,6 +118,48 @@ std::string perl_input() {
          "}\n";
 }
 
+std::string xml_input(unsigned entries) {
+  Random random(5);
+  std::string xml = "<?xml version=\"1.0\"?>\n<catalogue>\n";
+  for (unsigned entry = 0; entry < entries; ++entry)
+    xml += "<entry id=\"e" + std::to_string(entry) + "\"><group>g" +
+           std::to_string(random.below(500)) + "</group><name>n" +
+           std::to_string(random.below(1'000'000)) + "</name><price>" +
+           std::to_string(random.below(10'000)) + "</price></entry>\n";
+  return xml + "</catalogue>\n";
+}
+
+std::string stylesheet_input() {
+  return R"(<?xml version="1.0"?>
+<xsl:stylesheet version="1.0" xmlns:xsl="http://www.w3.org/1999/XSL/Transform">
+<xsl:key name="of-group" match="entry" use="group"/>
+<xsl:template match="/catalogue"><table>
+<xsl:for-each select="entry"><xsl:sort select="name"/>
+<row><name><xsl:value-of select="name"/></name>
+<others><xsl:value-of select="count(key('of-group', group))"/></others>
+<sum><xsl:value-of select="sum(key('of-group', group)/price)"/></sum></row>
+</xsl:for-each></table></xsl:template>
+</xsl:stylesheet>
+)";
+}
+
+std::string scene_input(unsigned spheres) {
+  Random random(6);
+  std::string scene =
+      "#version 3.7;\nglobal_settings { assumed_gamma 1 }\n"
+      "camera { location <0, 6, -14> look_at <0, 1, 0> }\n"
+      "light_source { <10, 20, -15> color rgb 1 }\n"
+      "plane { y, 0 pigment { checker color rgb 1 color rgb 0.2 } finish { reflection 0.2 } }\n";
+  for (unsigned sphere = 0; sphere < spheres; ++sphere)
+    scene += "sphere { <" + std::to_string(int(random.below(20)) - 10) + "." +
+             std::to_string(random.below(10)) + ", " + std::to_string(random.below(5)) + "." +
+             std::to_string(random.below(10)) + ", " + std::to_string(int(random.below(20)) - 6) +
+             "." + std::to_string(random.below(10)) + ">, 0.3 pigment { color rgb <0." +
+             std::to_string(random.below(10)) + ", 0.5, 0." + std::to_string(random.below(10)) +
+             "> } finish { reflection 0.3 phong 1 } }\n";
+  return scene;
+}
+
 std::string python_input(unsigned entries) {
   return "class Item:\n"
          "    def __init__(self, key):\n"

@@ -17,6 +17,11 @@ std::string linear_program_input(unsigned rows, unsigned columns);
 std::string sql_input(unsigned rows);
 /// Counts the pairs of words of a text, whose file name is the argument, in a hash, and sorts them.
 std::string perl_input();
+/// A catalogue of so many entries, and a stylesheet that sorts and tabulates it.
+std::string xml_input(unsigned entries);
+std::string stylesheet_input();
+/// A scene of POV-Ray: so many reflecting spheres over a plane.
+std::string scene_input(unsigned spheres);
 /// Builds a dictionary of objects, sorts it and walks it.
 std::string python_input(unsigned entries);
 

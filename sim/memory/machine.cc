@@ -93,6 +93,9 @@ inline void Machine::access(Cache& first, std::uint64_t virtual_line, bool write
 
 std::uint64_t Machine::physical(std::uint64_t virtual_line) {
   const std::uint64_t frame = frames_.frame_of(virtual_line / kLinesPerPage);
+  if (frame >= kMostMemory / kPageBytes) [[unlikely]]
+    throw Exception(Code::kNoSpace,
+                    "the program touches more than the 4 GiB that the simulated memory has");
   return frame * kLinesPerPage + virtual_line % kLinesPerPage;
 }
 

@@ -32,6 +32,10 @@ constexpr MeasuredProgram kPrograms[] = {
     {"bzip2", "401.bzip2", "bzip2 of 20 MB of text", "bzip2", "/usr/bin/bzip2", 100'000'000},
     {"perlbench", "400.perlbench", "perl counting pairs of words of 4 MB of text", "perl-base",
      "/usr/bin/perl", 50'000'000},
+    {"xalancbmk", "483.xalancbmk", "xalan: 20,000 entries sorted and tabulated by a stylesheet",
+     "xalan", "/usr/bin/xalan", 50'000'000},
+    {"povray", "453.povray", "povray: 2,000 reflecting spheres", "povray", "/usr/bin/povray",
+     100'000'000},
     {"sqlite", "",
      "sqlite3, in memory: 200,000 rows with an index, replaced and joined in random order",
      "sqlite3", "/usr/bin/sqlite3", 2'050'000'000},
@@ -100,6 +104,13 @@ Launch prepare(const MeasuredProgram& program, const std::string& directory) {
     write("input.pl", perl_input());
     launch.arguments = {"input.pl", "input.txt"};
     launch.environment = {"PERL_HASH_SEED=0", "PERL_PERTURB_KEYS=0"};
+  } else if (program.name == "xalancbmk") {
+    write("input.xml", xml_input(20'000));
+    write("input.xsl", stylesheet_input());
+    launch.arguments = {"-in", "input.xml", "-xsl", "input.xsl"};
+  } else if (program.name == "povray") {
+    write("input.pov", scene_input(2'000));
+    launch.arguments = {"+Iinput.pov", "-O-", "+W640", "+H480", "+WT1", "-D", "-GA"};
   } else if (program.name == "sqlite") {
     write("input.sql", sql_input(200'000));
     launch.input = directory + "/input.sql";
