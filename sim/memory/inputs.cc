@@ -130,7 +130,7 @@ std::string xml_input(unsigned entries) {
 }
 
 std::string stylesheet_input() {
-  return R"(<?xml version="1.0"?>
+  return R"xsl(<?xml version="1.0"?>
 <xsl:stylesheet version="1.0" xmlns:xsl="http://www.w3.org/1999/XSL/Transform">
 <xsl:key name="of-group" match="entry" use="group"/>
 <xsl:template match="/catalogue"><table>
@@ -140,7 +140,7 @@ std::string stylesheet_input() {
 <sum><xsl:value-of select="sum(key('of-group', group)/price)"/></sum></row>
 </xsl:for-each></table></xsl:template>
 </xsl:stylesheet>
-)";
+)xsl";
 }
 
 std::string scene_input(unsigned spheres) {
