@@ -13,8 +13,7 @@ using nlohmann::json;
 class SimToolTest : public ToolTest {
  protected:
   json simulate(std::vector<std::string> arguments, int code = 0) {
-    arguments.insert(arguments.begin(), "sim");
-    arguments.emplace_back("--json");
+    arguments.insert(arguments.begin(), {"sim", "--json"});
     const ToolRun done = run(arguments);
     EXPECT_EQ(done.code, code) << done.err;
     return done.code == code ? json::parse(done.out) : json();
@@ -22,8 +21,9 @@ class SimToolTest : public ToolTest {
 };
 
 TEST_F(SimToolTest, AProgramRunsOnEverySystem) {
-  const json report = simulate(
-      {"--systems", "dram,nvm,journal,shadow,thynvm,thynvm-blocks,thynvm-pages", "--", "ls", "/"});
+  const json report =
+      simulate({"--systems", "dram,nvm,journal,shadow,thynvm,thynvm-blocks,thynvm-pages", "--",
+                "ls", "--all", "/"});
   EXPECT_GT(report.at("instructions").get<std::uint64_t>(), 100'000U);
   ASSERT_EQ(report.at("times").size(), 7U);
   EXPECT_EQ(report.at("times")[0].at("of_the_first"), "1.000");
@@ -92,8 +92,11 @@ TEST_F(SimToolTest, RefusesWhatItCannotRun) {
   EXPECT_EQ(nothing.code, 2);
   EXPECT_NE(nothing.err.find("--list"), std::string::npos) << nothing.err;
   const ToolRun unknown = run({"sim", "no-such-program"});
-  EXPECT_EQ(unknown.code, 3);
-  EXPECT_NE(unknown.err.find("perdure sim --list"), std::string::npos) << unknown.err;
+  EXPECT_EQ(unknown.code, 2);
+  EXPECT_NE(unknown.err.find("there are random, streaming"), std::string::npos) << unknown.err;
+  const ToolRun missing = run({"sim", "--", "no-such-program"});
+  EXPECT_EQ(missing.code, 3);
+  EXPECT_NE(missing.err.find("no-such-program"), std::string::npos) << missing.err;
   const ToolRun script = run({"sim", "--", PERDURE_SOURCE_DIR "/do"});
   EXPECT_NE(script.code, 0);
   EXPECT_NE(script.err.find("do"), std::string::npos) << script.err;

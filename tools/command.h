@@ -85,6 +85,7 @@ void add_compact_command(CLI::App& app);
 void add_dump_command(CLI::App& app);
 void add_explore_command(CLI::App& app);
 void add_torture_command(CLI::App& app);
-void add_sim_command(CLI::App& app);
+/// `program`: the words after --.
+void add_sim_command(CLI::App& app, const std::vector<std::string>& program);
 
 }  // namespace perdure::tools

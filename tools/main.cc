@@ -3,6 +3,9 @@
 #include <csignal>
 #include <cstdio>
 #include <exception>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include <fmt/core.h>
 
@@ -35,7 +38,21 @@ constexpr const char* kFooter =
 Exit codes: 0 done; 1 damage found, no such key, or a violation; 2 wrong usage, or input that cannot be
 understood; 3 the pool cannot be opened or used.)";
 
+// A command that runs programs takes theirs after --, whatever they look like; CLI11 would look for its own
+// options among them.
+std::vector<std::string> take_program(int& argc, char** argv) {
+  if (argc < 2 || std::string_view(argv[1]) != "sim") return {};
+  for (int i = 2; i < argc; ++i) {
+    if (std::string_view(argv[i]) != "--") continue;
+    std::vector<std::string> program(argv + i + 1, argv + argc);
+    argc = i;
+    return program;
+  }
+  return {};
+}
+
 int run(int argc, char** argv) {
+  const std::vector<std::string> program = take_program(argc, argv);
   CLI::App app(kAbout, "perdure");
   app.set_version_flag("--version", "perdure " PERDURE_VERSION);
   app.footer(kFooter);
@@ -52,7 +69,7 @@ int run(int argc, char** argv) {
 #endif
   perdure::tools::add_explore_command(app);
   perdure::tools::add_torture_command(app);
-  perdure::tools::add_sim_command(app);
+  perdure::tools::add_sim_command(app, program);
   perdure::bench::add_bench_command(app);
   perdure::bench::reproduce::add_reproduce_command(app);
   // What stays in the buffer counts as not written: a backup must not miss its end unseen.

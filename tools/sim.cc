@@ -22,7 +22,8 @@ using memory::Reading;
 using memory::System;
 
 struct Options {
-  std::vector<std::string> words;  // a workload's name, or a program and its arguments
+  std::string workload;
+  std::vector<std::string> program;  // and its arguments
   std::string trace;
   std::string record;
   bool list = false;
@@ -74,18 +75,8 @@ std::vector<memory::Setup> setups_of(const Options& options) {
 
 memory::Workload workload_of(const Options& options) {
   if (!options.trace.empty()) return memory::make_recorded(options.trace);
-  const auto names = memory::workload_names();
-  const bool named = options.words.size() == 1 && std::ranges::any_of(names, [&](const auto& each) {
-                       return each.name == options.words.front();
-                     });
-  if (named) return memory::make_workload(options.words.front(), options.source);
-  try {
-    return memory::make_program(options.words, options.source);
-  } catch (const Exception& error) {
-    if (error.code() != Code::kNotFound || options.words.size() != 1) throw;
-    throw Exception(error.code(), std::string(error.what()) +
-                                      "; nor is it a workload: `perdure sim --list` names them");
-  }
+  if (!options.program.empty()) return memory::make_program(options.program, options.source);
+  return memory::make_workload(options.workload, options.source);
 }
 
 // The length of epochs: of all of them, `part` are no longer.
@@ -133,10 +124,10 @@ int simulate(const Options& options) {
   experiment.cuts = {options.cuts, options.source.seed};
   std::optional<memory::TraceWriter> writer;
   if (!options.record.empty()) {
-    writer.emplace(options.record, workload.name,
-                   options.words.empty()
-                       ? options.words
-                       : std::vector(options.words.begin() + 1, options.words.end()));
+    const bool arguments = !options.program.empty();
+    writer.emplace(
+        options.record, workload.name,
+        std::vector(options.program.begin() + (arguments ? 1 : 0), options.program.end()));
     experiment.record = &*writer;
   }
   const auto start = std::chrono::steady_clock::now();
@@ -258,13 +249,14 @@ void add_prove_command(CLI::App& sim) {
 
 }  // namespace
 
-void add_sim_command(CLI::App& app) {
+void add_sim_command(CLI::App& app, const std::vector<std::string>& program) {
   auto options = std::make_shared<Options>();
+  options->program = program;
   CLI::App* command = app.add_subcommand(
       "sim",
       "Run a program on simulated memory systems: ThyNVM, journaling, shadow paging, DRAM, NVM");
-  command->add_option("WORKLOAD", options->words,
-                      "One of --list; or any x86-64 Linux program and its arguments, after --");
+  command->add_option("WORKLOAD", options->workload,
+                      "One of --list; or, after --, any x86-64 Linux program and its arguments");
   command->add_flag("--list", options->list, "List workloads and systems");
   command->add_option("--trace", options->trace, "Replay this recorded trace")
       ->check(CLI::ExistingFile);
@@ -320,9 +312,11 @@ void add_sim_command(CLI::App& app) {
   command->callback([command, options] {
     if (!command->get_subcommands().empty()) return;
     if (options->list) return list(options->json);
-    if (options->words.empty() == options->trace.empty())
+    const int sources = int(!options->workload.empty()) + int(!options->trace.empty()) +
+                        int(!options->program.empty());
+    if (sources != 1)
       throw CLI::ValidationError("sim",
-                                 "name a workload (--list), or --trace FILE, or -- PROGRAM ARGS");
+                                 "name one workload (--list), or --trace FILE, or -- PROGRAM ARGS");
     if (const int code = simulate(*options); code != kDone) leave_with(code);
   });
   command->footer(
