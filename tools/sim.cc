@@ -108,6 +108,7 @@ Report describe_traffic(const Outcome& outcome) {
   return {{"system", system_name(outcome.setup.system)},
           {"written_back_bytes", traffic.cpu_lines * memory::kLineBytes},
           {"to_nvm_bytes", traffic.nvm_bytes()},
+          {"accepted_by_nvm_bytes", outcome.results.nvm_bytes},
           {"by_the_cpu_bytes", traffic.cpu_to_nvm},
           {"by_checkpoints_bytes", traffic.checkpoint_bytes},
           {"by_migration_bytes", traffic.migration_bytes},
@@ -136,7 +137,7 @@ int simulate(const Options& options) {
     experiment.progress = [&](std::uint64_t records) { progress.show(records); };
     return memory::run_experiment(experiment, *workload.source);
   }();
-  if (writer) writer->finish(0);
+  if (writer) writer->finish(workload.program != nullptr ? workload.program->skipped() : 0);
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 
@@ -149,6 +150,7 @@ int simulate(const Options& options) {
     if (outcome.cuts != 0)
       cuts.push_back({{"system", system_name(outcome.setup.system)},
                       {"cuts", outcome.cuts},
+                      {"an_epoch_came_back", outcome.cuts_of_epochs},
                       {"in_running_checkpoints", outcome.cuts_of_unfinished},
                       {"violations", outcome.violations.size()}});
     for (const std::string& violation : outcome.violations)
@@ -258,9 +260,10 @@ void add_sim_command(CLI::App& app, const std::vector<std::string>& program) {
   command->add_option("WORKLOAD", options->workload,
                       "One of --list; or, after --, any x86-64 Linux program and its arguments");
   command->add_flag("--list", options->list, "List workloads and systems");
-  command->add_option("--trace", options->trace, "Replay this recorded trace")
-      ->check(CLI::ExistingFile);
-  command->add_option("--record", options->record, "Also record what was run, as a trace");
+  CLI::Option* trace = command->add_option("--trace", options->trace, "Replay this recorded trace")
+                           ->check(CLI::ExistingFile);
+  command->add_option("--record", options->record, "Also record what was run, as a trace")
+      ->excludes(trace);
   std::vector<std::string> systems;
   for (const System system : memory::kSystems) systems.emplace_back(system_name(system));
   command

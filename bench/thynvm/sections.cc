@@ -28,6 +28,11 @@ ByMachine run(memory::Workload workload, const std::vector<Setup>& setups,
   return by_machine;
 }
 
+double paper_bytes(const Results& results) {
+  return static_cast<double>(results.traffic.cpu_lines * memory::kLineBytes +
+                             results.traffic.checkpoint_bytes + results.traffic.migration_bytes);
+}
+
 std::string series_name(Reading reading, System system) {
   return fmt::format("{}: {}", memory::reading_name(reading), memory::system_name(system));
 }

@@ -46,6 +46,9 @@ using ByMachine = std::map<std::pair<Reading, System>, Results>;
 ByMachine run(memory::Workload workload, const std::vector<Setup>& setups,
               std::uint64_t most_records = UINT64_MAX);
 
+/// Bytes written as the paper counts them: what the CPU writes back, wherever it goes, and what checkpoints and migration write to
+/// NVM.
+double paper_bytes(const Results& results);
 /// "strict: journal"
 std::string series_name(Reading reading, System system);
 double geometric_mean(const std::vector<double>& values);

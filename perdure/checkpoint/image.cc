@@ -101,6 +101,9 @@ std::string Image::read(std::span<const unsigned char> backup, const Geometry& g
       return "a page lies beyond the memory";
     if (!pages.insert(at.page).second) return "a page is named twice";
   }
+  for (const BlockAt& at : image.blocks)
+    if (pages.contains(at.block / geometry.blocks_per_page))
+      return "a block is named beside its page";
   into = std::move(image);
   return {};
 }

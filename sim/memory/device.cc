@@ -102,7 +102,7 @@ Time Device::serve_queue(std::size_t place) {
   const Waiting waiting = queue_[place];
   queue_.erase(queue_.begin() + std::ptrdiff_t(place));
   idle_since_ = earliest(waiting.line, waiting.since);
-  begins_.push_back(idle_since_);
+  begins_.insert(std::upper_bound(begins_.begin(), begins_.end(), idle_since_), idle_since_);
   return take(waiting);
 }
 

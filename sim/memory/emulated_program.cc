@@ -90,7 +90,7 @@ std::string find_part(const std::string& name) {
   }
   throw Exception(Code::kNotFound, name + ": not in " + here.string() +
                                        ", in the folder above, or there in " PERDURE_PARTS
-                                       "; build the target perdure_memory");
+                                       "; build or install Perdure whole (builds with sanitizers have no guests)");
 }
 
 EmulatedProgram::EmulatedProgram(const Launch& launch) : name_(launch.program) {

@@ -24,14 +24,27 @@ class Run {
       return;
     }
     while (!records.empty()) {
-      // Every second cut falls between two records, the others wherever a write of theirs falls.
-      const std::size_t part = std::min<std::size_t>(records.size(), 500 + random_() % 4000);
-      const bool wants = outcome_.cuts < wanted_;
-      if (wants) machine_.cut_power_after_writes(1 + random_() % 2000, random_());
+      const std::size_t part = std::min<std::size_t>(records.size(), kPart);
       machine_.run(records.first(part));
       records = records.subspan(part);
-      if (const auto taken = machine_.cut_taken()) note(*taken);
-      if (wants && random_() % 2 == 0) note(machine_.cut_power(random_));
+      seen_ += part;
+      if (const auto taken = machine_.cut_taken()) {
+        note(*taken);
+        set_ = false;
+      }
+      if (set_ || outcome_.cuts >= wanted_ || seen_ < next_) continue;
+      next_ = seen_ + gap_ / 2 + random_() % gap_;
+      if (outcome_.cuts * 8 / wanted_ > doubled_) {
+        gap_ *= 2;
+        ++doubled_;
+      }
+      // Every second cut falls between two records, the others wherever the write of their number falls.
+      if (random_() % 2 == 0) {
+        note(machine_.cut_power(random_));
+      } else {
+        machine_.cut_power_after_writes(1 + random_() % 500, random_());
+        set_ = true;
+      }
     }
   }
 
@@ -44,6 +57,7 @@ class Run {
     outcome_.setup = setup_;
     outcome_.results = machine_.results();
     outcome_.cuts_of_unfinished = machine_.cuts_of_unfinished_checkpoints();
+    outcome_.cuts_of_epochs = machine_.cuts_of_epochs();
     return std::move(outcome_);
   }
 
@@ -57,6 +71,10 @@ class Run {
   bool can_be_cut_;
   std::uint64_t wanted_;
   std::mt19937_64 random_;
+  // How long a run is is not known before its end: every eighth of the cuts, they lie twice as far apart.
+  static constexpr std::size_t kPart = 256;
+  std::uint64_t seen_ = 0, next_ = 0, gap_ = 2000, doubled_ = 0;
+  bool set_ = false;
   Machine machine_;
   Outcome outcome_;
 };

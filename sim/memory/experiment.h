@@ -20,7 +20,8 @@ struct Setup {
 };
 
 struct PowerCuts {
-  std::uint64_t wanted = 0;  // of each machine that can be cut; 0: bytes are not kept either
+  // Of each machine that can be cut, ever further apart; a short run sees fewer. 0: bytes are not kept either.
+  std::uint64_t wanted = 0;
   std::uint64_t seed = 1;
 };
 
@@ -29,6 +30,7 @@ struct Outcome {
   Results results;
   std::uint64_t cuts = 0;
   std::uint64_t cuts_of_unfinished = 0;  // of those, into a checkpoint that ran
+  std::uint64_t cuts_of_epochs = 0;      // after which an epoch came back, not the start
   std::vector<std::string> violations;
 };
 

@@ -1,7 +1,9 @@
 #include "sim/memory/journal.h"
 
 #include <algorithm>
+#include <array>
 #include <memory>
+#include <utility>
 
 namespace perdure::memory {
 
@@ -34,17 +36,6 @@ Time Journal::write(std::uint64_t line, Time now, const Line* data, bool) {
   }
   return dram_.write(found->second, now, data);
 }
-
-Time Journal::save(std::uint64_t line, Time now, const Line& data) {
-  if (stops_by_bytes()) {
-    nvm_.put(line, now, &data);
-    return now;
-  }
-  traffic_.checkpoint_bytes += kLineBytes;
-  return nvm_.write(line, now, &data);
-}
-
-Time Journal::settle(Time now) { return stops_by_bytes() ? now : nvm_.drain(now); }
 
 std::vector<unsigned char> Journal::directory() const {
   std::vector<unsigned char> bytes(blocks_.size() * kEntryBytes);
@@ -98,30 +89,34 @@ Time Journal::end_epoch(Time now, std::uint64_t position) {
   return now;
 }
 
+// Where a block belongs, of each that the seal counts; nothing when it is not what the seal checks.
+std::vector<unsigned char> Journal::directory_of(const Contents& left, const Seal& seal) const {
+  std::vector<unsigned char> entries(std::min(seal.count, journal_ - directory_) * kEntryBytes);
+  for (std::size_t at = 0; at < entries.size(); at += kLineBytes) {
+    const Line line = left.read(directory_ + at / kLineBytes);
+    std::memcpy(&entries[at], line.data(), std::min<std::size_t>(kLineBytes, entries.size() - at));
+  }
+  if (crc32c(entries.data(), entries.size()) != seal.payload_crc) entries.clear();
+  return entries;
+}
+
 Recovery Journal::recover(Contents contents) const {
   auto left = std::make_shared<Contents>(std::move(contents));
-  Seal newest;
-  for (int i = 0; i < 2; ++i) {
-    const Seal seal = Seal::of(left->read(seals_ + std::uint64_t(i)));
-    if (seal.epoch > newest.epoch || (seal.epoch == newest.epoch && seal.in_place != 0))
-      newest = seal;
-  }
-  if (newest.epoch != 0 && newest.in_place == 0) {
-    std::vector<unsigned char> entries(newest.count * kEntryBytes);
-    for (std::size_t at = 0; at < entries.size(); at += kLineBytes) {
-      const Line line = left->read(directory_ + at / kLineBytes);
-      std::memcpy(&entries[at], line.data(),
-                  std::min<std::size_t>(kLineBytes, entries.size() - at));
+  std::array<Seal, 2> seals = {Seal::of(left->read(seals_)), Seal::of(left->read(seals_ + 1))};
+  const auto age = [](const Seal& seal) { return std::pair(seal.epoch, seal.in_place); };
+  if (age(seals[0]) < age(seals[1])) std::swap(seals[0], seals[1]);
+  for (const Seal& seal : seals) {
+    std::vector<unsigned char> entries;
+    if (seal.in_place == 0) entries = directory_of(*left, seal);
+    if (seal.in_place == 0 && entries.size() != seal.count * kEntryBytes) continue;
+    for (std::size_t i = 0; i * kEntryBytes < entries.size(); ++i) {
+      std::uint64_t line = 0;
+      std::memcpy(&line, &entries[i * kEntryBytes], 8);
+      left->write(line, left->read(journal_ + i));
     }
-    if (crc32c(entries.data(), entries.size()) == newest.payload_crc) {
-      for (std::size_t i = 0; i < newest.count; ++i) {
-        std::uint64_t line = 0;
-        std::memcpy(&line, &entries[i * kEntryBytes], 8);
-        left->write(line, left->read(journal_ + i));
-      }
-    }
+    return {seal.epoch, seal.position, [left](std::uint64_t line) { return left->read(line); }};
   }
-  return {newest.epoch, newest.position, [left](std::uint64_t line) { return left->read(line); }};
+  return {0, 0, [left](std::uint64_t line) { return left->read(line); }};
 }
 
 }  // namespace perdure::memory

@@ -29,10 +29,9 @@ class Journal final : public MemorySystem {
 
  private:
   static constexpr std::uint64_t kEntryBytes = 12;  // where a block belongs, and its check
-  Time save(std::uint64_t line, Time now, const Line& data);
-  Time settle(Time now);
   Time seal(Time now, std::uint64_t position, bool in_place);
   std::vector<unsigned char> directory() const;
+  std::vector<unsigned char> directory_of(const Contents& left, const Seal& seal) const;
 
   std::uint64_t table_entries_;
   std::uint64_t directory_, journal_, seals_;  // first lines in NVM

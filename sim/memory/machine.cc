@@ -197,11 +197,15 @@ void Machine::end_epoch() {
                  " was stored to in an epoch and not flushed at its end";
   }
   stored_.clear();
+  // Of what a set cut may still find, nothing is forgotten.
+  while (!cut_is_set_ && !ended_.empty() && ended_.front().epoch <= memory_->committed())
+    forget_oldest();
   ended_.push_back({memory_->ended(), position_, std::move(given_)});
   given_.clear();
 }
 
 void Machine::finish() {
+  run_time_ = now_;
   if (system_ == System::kDram || system_ == System::kNvm) return;
   while (memory_->is_busy(now_)) now_ += cycles_of_us(1);
   end_epoch();
@@ -243,8 +247,9 @@ Results Machine::results() const {
   all.l2_misses = l2_misses_;
   all.l3_misses = l3_misses_;
   all.operations = operations_;
-  all.time = now_;
+  all.time = run_time_ != 0 ? run_time_ : now_;
   all.footprint_bytes = frames_.frames() * kPageBytes;
+  all.nvm_bytes = memory_->nvm().writes() * kLineBytes;
   all.traffic = memory_->traffic();
   all.epochs = memory_->epochs();
   all.epochs.stopped += flush_time_;
@@ -257,6 +262,7 @@ Results Machine::results() const {
   all.l2_misses -= from.l2_misses;
   all.l3_misses -= from.l3_misses;
   all.time -= from.time;
+  all.nvm_bytes -= from.nvm_bytes;
   all.traffic.cpu_lines -= from.traffic.cpu_lines;
   all.traffic.cpu_to_nvm -= from.traffic.cpu_to_nvm;
   all.traffic.checkpoint_bytes -= from.traffic.checkpoint_bytes;
@@ -281,12 +287,14 @@ std::string Machine::cut_power(std::mt19937_64& random) {
 }
 
 void Machine::cut_power_after_writes(std::uint64_t writes, std::uint64_t seed) {
+  cut_is_set_ = true;
   memory_->cut_after_writes(writes, seed);
 }
 
 std::optional<std::string> Machine::cut_taken() {
   std::optional<Cut> cut = memory_->taken_cut();
   if (!cut) return {};
+  cut_is_set_ = false;
   return judge(std::move(*cut));
 }
 
@@ -296,6 +304,7 @@ std::string Machine::judge(Cut cut) {
   while (!ended_.empty() && ended_.front().epoch <= cut.committed) forget_oldest();
   if (!ended_.empty()) ++cuts_of_unfinished_;
   const Recovery found = memory_->recover(std::move(cut.left));
+  cuts_of_epochs_ += found.epoch != 0 ? 1 : 0;
   std::uint64_t epoch = safe_epoch_, position = safe_position_;
   std::size_t newer = 0;  // ended epochs that came back although they had not been committed
   for (; newer < ended_.size() && ended_[newer].epoch <= found.epoch; ++newer) {

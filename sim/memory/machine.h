@@ -46,6 +46,7 @@ struct Results {
   std::uint64_t operations = 0;  // marked by the program
   Time time = 0;
   std::uint64_t footprint_bytes = 0;
+  std::uint64_t nvm_bytes = 0;  // accepted by the device, whatever the cause
   Traffic traffic;
   EpochStatistics epochs;
 
@@ -64,7 +65,7 @@ class Machine {
   Machine(System system, const Model& model, bool with_contents);
 
   void run(std::span<const Access> accesses);
-  /// The end: the last epoch ends, and its checkpoint.
+  /// The end: the last epoch ends, and its checkpoint. What that takes does not count as the program's time.
   void finish();
 
   Results results() const;
@@ -82,6 +83,8 @@ class Machine {
   std::optional<std::string> cut_taken();
   /// Cuts that fell into a running checkpoint.
   std::uint64_t cuts_of_unfinished_checkpoints() const { return cuts_of_unfinished_; }
+  /// Cuts after which an epoch came back, not the state before anything ran.
+  std::uint64_t cuts_of_epochs() const { return cuts_of_epochs_; }
   /// With contents: the first line that was read and was not what was stored last; empty: none.
   const std::string& wrong() const { return wrong_; }
 
@@ -120,6 +123,7 @@ class Machine {
   std::uint64_t l1_misses_ = 0, l2_misses_ = 0, l3_misses_ = 0;
   std::uint64_t operations_ = 0;
   Time flush_time_ = 0;
+  Time run_time_ = 0;  // until finish(); 0: it has not been called
   bool flush_due_ = false;
   bool flushing_ = false;  // all caches, at an epoch's end
   Time epoch_due_ = ~Time{0};
@@ -132,7 +136,8 @@ class Machine {
   std::unordered_map<std::uint64_t, Line> given_;  // in the epoch that runs
   std::unordered_set<std::uint64_t> stored_;       // lines, in the epoch that runs
   std::string wrong_;  // the first line that was read and was not what was stored
-  std::uint64_t cuts_of_unfinished_ = 0;
+  std::uint64_t cuts_of_unfinished_ = 0, cuts_of_epochs_ = 0;
+  bool cut_is_set_ = false;
   Results before_mark_;
 };
 

@@ -43,6 +43,15 @@ void MemorySystem::cut_after_writes(std::uint64_t writes, std::uint64_t seed) {
   });
 }
 
+Time MemorySystem::save(std::uint64_t line, Time now, const Line& data) {
+  if (!stops_by_bytes()) {
+    traffic_.checkpoint_bytes += kLineBytes;
+    return nvm_.write(line, now, &data);
+  }
+  nvm_.put(line, now, &data);
+  return now;
+}
+
 void MemorySystem::count_epoch(Time now, bool full) {
   ++epochs_.epochs;
   epochs_.full += full ? 1 : 0;

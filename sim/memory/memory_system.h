@@ -71,6 +71,7 @@ class MemorySystem {
   /// Waits until the epoch that ended last is safe.
   virtual Time finish(Time now) { return now; }
 
+  std::uint64_t committed() const { return committed_; }
   std::uint64_t ended() const { return epochs_.epochs; }
   const Traffic& traffic() const { return traffic_; }
   const EpochStatistics& epochs() const { return epochs_; }
@@ -96,6 +97,9 @@ class MemorySystem {
   /// For the statistics, at each epoch's end.
   void count_epoch(Time now, bool full);
   bool stops_by_bytes() const { return model_.stop_bytes_per_cycle != 0; }
+  /// A line into NVM, in a stop; settle() then waits until all of them are there.
+  Time save(std::uint64_t line, Time now, const Line& data);
+  Time settle(Time now) { return stops_by_bytes() ? now : nvm_.drain(now); }
   Time time_of_bytes(double bytes) const { return Time(bytes / model_.stop_bytes_per_cycle); }
 
   const Model model_;

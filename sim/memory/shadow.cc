@@ -88,17 +88,6 @@ Time Shadow::write(std::uint64_t line, Time now, const Line* data, bool flushing
   return dram_.write(buffer * kLinesPerPage + line % kLinesPerPage, now, data);
 }
 
-Time Shadow::save(std::uint64_t line, Time now, const Line& data) {
-  if (stops_by_bytes()) {
-    nvm_.put(line, now, &data);
-    return now;
-  }
-  traffic_.checkpoint_bytes += kLineBytes;
-  return nvm_.write(line, now, &data);
-}
-
-Time Shadow::settle(Time now) { return stops_by_bytes() ? now : nvm_.drain(now); }
-
 Time Shadow::end_epoch(Time now, std::uint64_t position) {
   count_epoch(now, full_);
   full_ = false;
@@ -144,13 +133,23 @@ Time Shadow::end_epoch(Time now, std::uint64_t position) {
   return now;
 }
 
+// Whether the map of this turn is the one that the seal checks.
+bool Shadow::map_is(const Contents& left, int turn, const Seal& seal) const {
+  std::uint32_t crc = 0;
+  for (std::uint64_t i = 0; i < seal.count && i < map_lines_; ++i) {
+    const Line line = left.read(maps_ + std::uint64_t(turn) * map_lines_ + i);
+    crc = crc32c(line.data(), line.size(), crc);
+  }
+  return seal.count <= map_lines_ && crc == seal.payload_crc;
+}
+
 Recovery Shadow::recover(Contents contents) const {
   auto left = std::make_shared<const Contents>(std::move(contents));
   Seal newest;
   int turn = 0;
   for (int i = 0; i < 2; ++i) {
     const Seal seal = Seal::of(left->read(seals_ + std::uint64_t(i)));
-    if (seal.epoch <= newest.epoch) continue;
+    if (seal.epoch <= newest.epoch || !map_is(*left, i, seal)) continue;
     newest = seal;
     turn = i;
   }

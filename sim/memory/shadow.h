@@ -27,6 +27,7 @@ class Shadow final : public MemorySystem {
   Recovery recover(Contents left) const override;
 
  private:
+  bool map_is(const Contents& left, int turn, const Seal& seal) const;
   static constexpr std::uint64_t kEntryBytes =
       12;  // a page's change in the map, as the published code counts
   struct Buffer {
@@ -35,8 +36,6 @@ class Shadow final : public MemorySystem {
   };
   std::uint64_t nvm_line(std::uint64_t line) const;
   std::uint32_t bring_in(std::uint64_t page, Time& now, bool flushing);
-  Time save(std::uint64_t line, Time now, const Line& data);
-  Time settle(Time now);
 
   std::uint64_t most_lines_;
   std::uint64_t maps_, map_lines_, seals_;

@@ -104,7 +104,11 @@ Time ThyNvm::write(std::uint64_t line, Time now, const Line* data, bool flushing
     const checkpoint::StoreTo to = protocol_.store(std::uint32_t(line), may_spill);
     for (const Copy& move : protocol_.moves()) {
       epochs_.replaced += move.cause == CopyCause::kReplacement ? 1 : 0;
-      transfer(move, now);
+      if (move.page) {
+        now = bring_in(move, now);
+      } else {
+        transfer(move, now, false);
+      }
     }
     return to;
   };
@@ -128,7 +132,7 @@ Time ThyNvm::write(std::uint64_t line, Time now, const Line* data, bool flushing
 
 // ---- Copies -----------------------------------------------------------------------------------------
 
-void ThyNvm::transfer(const Copy& copy, Time now) {
+void ThyNvm::transfer(const Copy& copy, Time now, bool in_stop) {
   const std::uint64_t lines = copy.page ? kLinesPerPage : 1;
   for (std::uint64_t i = 0; i < lines; ++i) {
     const std::uint64_t line = copy.number * lines + i;
@@ -137,10 +141,22 @@ void ThyNvm::transfer(const Copy& copy, Time now) {
                            : copy.cause == CopyCause::kMigration ? traffic_.migration_bytes
                                                                  : traffic_.checkpoint_bytes;
     bytes += kLineBytes;
-    // The published code moves pages into DRAM while the core stands still: that time is in the stop.
-    const bool in_stop = stops_by_bytes() && to.device == &dram_ && protocol_.checkpointing();
     transfer_line(spot(copy.from, line), to, now, in_stop);
   }
+}
+
+// A page that a store waits for: pages alone have nowhere else to put it.
+Time ThyNvm::bring_in(const Copy& page, Time now) {
+  if (stops_by_bytes()) {
+    now += time_of_bytes(kPageBytes);
+    transfer(page, now, true);
+    return now;
+  }
+  Time read = now;
+  for (std::uint64_t i = 0; i < kLinesPerPage; ++i)
+    read = nvm_.read(nvm_line(page.from, page.number * kLinesPerPage + i), now);
+  transfer(page, read, true);
+  return read;
 }
 
 void ThyNvm::transfer_line(Spot from, Spot to, Time now, bool at_once) {
@@ -150,32 +166,34 @@ void ThyNvm::transfer_line(Spot from, Spot to, Time now, bool at_once) {
   if (at_once) {
     to.device->put(to.line, now, bytes);
   } else {
-    to.device->write_in_background(to.line, now, bytes,
-                                   from.device == to.device ? nullptr : from.device, from.line);
+    to.device->write_in_background(to.line, now, bytes, from.device, from.line);
   }
 }
 
-void ThyNvm::save(std::uint64_t first_line, const std::vector<unsigned char>& bytes, Time now) {
-  for (std::size_t at = 0; at < bytes.size(); at += kLineBytes) {
-    Line line{};
-    std::memcpy(line.data(), &bytes[at], std::min<std::size_t>(kLineBytes, bytes.size() - at));
-    if (stops_by_bytes()) {
-      nvm_.put(first_line + at / kLineBytes, now, &line);
-    } else {
-      nvm_.write_in_background(first_line + at / kLineBytes, now, &line);
-      traffic_.checkpoint_bytes += kLineBytes;
-    }
+void ThyNvm::save_line(std::uint64_t line, std::span<const unsigned char> bytes, Time now) {
+  Line data{};
+  std::memcpy(data.data(), bytes.data(), std::min<std::size_t>(kLineBytes, bytes.size()));
+  if (stops_by_bytes()) {
+    nvm_.put(line, now, &data);
+  } else {
+    nvm_.write_in_background(line, now, &data);
+    traffic_.checkpoint_bytes += kLineBytes;
   }
 }
 
-// Steps 3 and 5 in one: both tables follow the header without a gap, and neither counts before step 7.
-void ThyNvm::save_tables(Time now) {
-  save(backup_line(backup_) + 1, protocol_.image().tables(), now);
+// The lines of the saved tables from one byte to another; the page table follows the block table without
+// a gap.
+void ThyNvm::save_tables(std::size_t from, std::size_t to, Time now) {
+  const std::vector<unsigned char> tables = protocol_.image().tables();
+  for (std::size_t at = from / kLineBytes * kLineBytes; at < to; at += kLineBytes)
+    save_line(backup_line(backup_) + 1 + at / kLineBytes, std::span(tables).subspan(at), now);
+}
+
+void ThyNvm::save_core(Time now) {
   CoreState state{ended(), position_, 0};
   state.check = check_of(state);
-  std::vector<unsigned char> bytes(kLineBytes);
-  std::memcpy(bytes.data(), &state, sizeof state);
-  save(backup_line(backup_) + backup_lines_ - 1, bytes, now);
+  save_line(backup_line(backup_) + backup_lines_ - 1,
+            {reinterpret_cast<const unsigned char*>(&state), sizeof state}, now);
 }
 
 // ---- Epochs -----------------------------------------------------------------------------------------
@@ -198,15 +216,18 @@ Time ThyNvm::end_epoch(Time now, std::uint64_t position) {
     const std::uint64_t table_bytes =
         (std::uint64_t{model_.block_entries} + model_.page_entries) * Image::kEntryBytes;
     traffic_.checkpoint_bytes += table_bytes;
-    now += time_of_bytes(double(table_bytes + plan.fills.size() * kLineBytes));
+    now +=
+        time_of_bytes(double(table_bytes + (plan.fills.size() + plan.merges.size()) * kLineBytes));
   }
-  for (const Copy& merge : plan.merges) transfer(merge, now);
-  for (const Copy& fill : plan.fills) transfer(fill, now);
-  for (const Copy& block : plan.blocks) transfer(block, now);
+  // The published code moves pages into DRAM while the core stands still: that time is in the stop.
+  for (const Copy& merge : plan.merges) transfer(merge, now, stops_by_bytes());
+  for (const Copy& fill : plan.fills) transfer(fill, now, stops_by_bytes());
+  for (const Copy& block : plan.blocks) transfer(block, now, false);
   step_ = Step::kBlocks;
   step_began_ = now;
   pages_done_ = 0;
-  save_tables(now);
+  save_core(now);
+  save_tables(0, protocol_.image().blocks.size() * Image::kEntryBytes, now);
   progress(now);
   epochs_.stopped += now - began;
   return now;
@@ -238,13 +259,15 @@ void ThyNvm::next_step(Time now) {
       if (step_ == Step::kPages) protocol_.page_saved(pages_done_++);
       step_ = Step::kPages;
       if (pages_done_ < plan.pages.size()) {
-        transfer(plan.pages[pages_done_], now);
+        transfer(plan.pages[pages_done_], now, false);
         return;
       }
       step_ = Step::kPageTable;
       return;
     case Step::kPageTable: {
-      // Steps 6 and 7: the queue is drained, then the header makes the backup complete.
+      // Steps 5 to 7: the queue is drained, then the header makes the backup complete.
+      save_tables(protocol_.image().blocks.size() * Image::kEntryBytes,
+                  protocol_.image().table_bytes(), now);
       const Time drained = nvm_.drain(now);
       const std::vector<unsigned char> header = protocol_.image().header();
       Line line;

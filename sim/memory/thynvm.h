@@ -5,6 +5,8 @@
 // the core's state. DRAM: pages; buffers of blocks.
 #pragma once
 
+#include <span>
+
 #include "perdure/checkpoint/protocol.h"
 #include "sim/memory/memory_system.h"
 
@@ -34,10 +36,12 @@ class ThyNvm final : public MemorySystem {
   };
   Spot spot(checkpoint::Place place, std::uint64_t line);
   std::uint64_t nvm_line(checkpoint::Place place, std::uint64_t line) const;
-  void transfer(const checkpoint::Copy& copy, Time now);
+  void transfer(const checkpoint::Copy& copy, Time now, bool in_stop);
+  Time bring_in(const checkpoint::Copy& page, Time now);
   void transfer_line(Spot from, Spot to, Time now, bool at_once);
-  void save(std::uint64_t first_line, const std::vector<unsigned char>& bytes, Time now);
-  void save_tables(Time now);
+  void save_line(std::uint64_t line, std::span<const unsigned char> bytes, Time now);
+  void save_tables(std::size_t from, std::size_t to, Time now);
+  void save_core(Time now);
   void progress(Time now);
   void next_step(Time now);
   Time wait_for_progress(Time now);

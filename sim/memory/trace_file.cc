@@ -135,14 +135,19 @@ std::optional<Access> record_of(Reader& from, Addresses& addresses) {
   const auto kind = AccessKind(first & 3);
   const unsigned size_log2 = first >> 2 & 7;
   std::uint64_t gap = first >> 5;
-  if (gap == kLongGap) gap += from.number();
+  if (gap == kLongGap) {
+    const std::uint64_t more = from.number();
+    if (more > Access::kMostGap) return std::nullopt;
+    gap += more;
+  }
   std::uint64_t address = from.number();
   if (kind != AccessKind::kRun) {
     std::uint64_t& before = addresses.before(kind);
     address = before + unzigzag(address);
     before = address;
   }
-  if (!from.ok() || gap > Access::kMostGap || address > Access::kAddressMask) return std::nullopt;
+  if (!from.ok() || size_log2 > 6 || gap > Access::kMostGap || address > Access::kAddressMask)
+    return std::nullopt;
   return Access::of(kind, address, size_log2, static_cast<unsigned>(gap));
 }
 

@@ -4,13 +4,19 @@
 #include <filesystem>
 
 #include "perdure/error.h"
-#include "sim/memory/emulated_program.h"
 #include "sim/memory/generators.h"
 #include "sim/memory/programs.h"
 #include "sim/memory/trace_file.h"
 
 namespace perdure::memory {
 namespace {
+
+Workload emulated(std::string name, std::string what, const Launch& launch,
+                  std::shared_ptr<void> keeps) {
+  auto program = std::make_unique<EmulatedProgram>(launch);
+  const EmulatedProgram* const seen = program.get();
+  return {std::move(name), std::move(what), std::move(program), seen, std::move(keeps)};
+}
 
 // A folder for inputs, gone with its last user.
 std::shared_ptr<std::string> make_folder() {
@@ -38,7 +44,7 @@ Workload make_store(const std::string& name, const WorkloadOptions& options) {
   const std::string what = (name == "hash" ? "perdure::hash_map" : "perdure::rb_map") +
                            std::string(", values of ") + std::to_string(options.value_bytes) +
                            " bytes, " + std::to_string(options.operations) + " operations";
-  return {name, what, std::make_unique<EmulatedProgram>(launch), nullptr};
+  return emulated(name, what, launch, nullptr);
 }
 
 }  // namespace
@@ -65,7 +71,7 @@ Workload make_workload(const std::string& name, const WorkloadOptions& options) 
         std::make_unique<MicroBenchmark>(pattern, options.factor, options.seed, Draw::kLibcRand);
     const std::string what = std::to_string(source->pairs()) + " pairs of a read and a write in " +
                              std::to_string(source->array_bytes() >> 20) + " MB";
-    return {name, what, std::move(source), nullptr};
+    return {name, what, std::move(source), nullptr, nullptr};
   }
   if (name == "hash" || name == "rbtree") return make_store(name, options);
   const auto programs = measured_programs();
@@ -82,8 +88,8 @@ Workload make_workload(const std::string& name, const WorkloadOptions& options) 
   Launch launch = prepare(program, *folder);
   launch.instructions = options.instructions;
   launch.plugin = options.plugin;
-  return {name, std::string(program.what) + " (" + version_of(program) + ")",
-          std::make_unique<EmulatedProgram>(launch), folder};
+  return emulated(name, std::string(program.what) + " (" + version_of(program) + ")", launch,
+                  folder);
 }
 
 Workload make_program(const std::vector<std::string>& command, const WorkloadOptions& options) {
@@ -96,8 +102,8 @@ Workload make_program(const std::vector<std::string>& command, const WorkloadOpt
   launch.plugin = options.plugin;
   std::string what;
   for (const std::string& word : command) what += (what.empty() ? "" : " ") + word;
-  return {std::filesystem::path(command.front()).filename().string(), what,
-          std::make_unique<EmulatedProgram>(launch), nullptr};
+  return emulated(std::filesystem::path(command.front()).filename().string(), what, launch,
+                  nullptr);
 }
 
 Workload make_recorded(const std::string& path) {
@@ -105,7 +111,7 @@ Workload make_recorded(const std::string& path) {
   std::string what = file->program();
   for (const std::string& argument : file->arguments()) what += " " + argument;
   return {std::filesystem::path(path).filename().string(), "recorded: " + what, std::move(file),
-          nullptr};
+          nullptr, nullptr};
 }
 
 }  // namespace perdure::memory

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "sim/memory/access.h"
+#include "sim/memory/emulated_program.h"
 
 namespace perdure::memory {
 
@@ -27,6 +28,7 @@ struct Workload {
   std::string name;
   std::string what;  // for reports: program, version, input
   std::unique_ptr<AccessSource> source;
+  const EmulatedProgram* program = nullptr;  // the same, where it is one
   std::shared_ptr<void> keeps;
 };
 

@@ -113,4 +113,6 @@ printf 'int main(void) { static int n; __transaction_atomic { ++n; } return n - 
 if [[ ${2:-} == with-tool ]]; then
   echo "-- the installed tool"
   "$work/prefix/bin/perdure" --version
+  "$work/prefix/bin/perdure" sim hash --operations 100 --systems dram,thynvm >/dev/null || fail "no guest is found"
+  "$work/prefix/bin/perdure" sim --systems thynvm -- ls --all / >/dev/null || fail "no program is emulated"
 fi
