@@ -146,9 +146,6 @@ Result<void> EpochStore::bring_home() {
   const std::uint64_t last = segments_[old].last_epoch;
   if (last <= home_epoch()) return {};
   if (epoch() <= last && options_.rules.newer_commit_before_home) return {};
-  if (!options_.power) {
-    if (auto synced = sync(home_, Barrier::kBeforeHome); !synced) return synced;
-  }
   if (auto applied = apply(old, last); !applied) return applied;
   return write_state(last);
 }

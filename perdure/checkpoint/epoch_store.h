@@ -19,7 +19,7 @@
 //
 // Bringing home (bring_home(), another thread; commits go on meanwhile). Only a segment that is not in use,
 // and only when the one in use holds a commit: H never passes L - 1.
-//   1. where commits do not sync: sync. Else home might hold a part of epochs that the log has lost
+//   1. the segment is durable: it was when its successor began
 //   2. the segment's epochs after H are written to their places, oldest first
 //                          cut here => home is a mix; the log has all after H and says what each changed part is
 //   3. sync; 4. the state slot that is not the newest says that home holds the segment's last epoch
@@ -27,7 +27,7 @@
 //   5. sync: from now on the segment may be begun anew
 //
 // Recovery (open()): the newest state slot says H; the segments, older first, what epochs there are after it. A
-// gap is damage, and refused: what was committed and brought home has a successor that says so.
+// gap is damage, and refused.
 //   1. the last group and its head are written anew, as they were read: after a failed sync, or a kill, what
 //      can be read need not be what the device has; 2. sync
 //   3. the epochs up to L - 1 are brought home, as above; the state says so in any case

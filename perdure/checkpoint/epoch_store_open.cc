@@ -140,15 +140,17 @@ Result<void> EpochStore::read_segments() {
     std::swap(order[0], order[1]);
 
   std::uint64_t last = home_epoch();
+  const auto gap = [&](std::uint64_t epoch) {
+    return damaged(name_, "the log has epoch " + std::to_string(epoch) +
+                              " and does not have epoch " + std::to_string(last + 1));
+  };
   for (std::size_t turn = 0; turn < order.size(); ++turn) {
     const int i = order[turn];
     const std::uint64_t successor =
         turn + 1 < order.size() ? segments_[order[turn + 1]].head.first_epoch : ~std::uint64_t{0};
-    if (segments_[i].head.first_epoch > last + 1)
-      return damaged(name_, "the log has epoch " + std::to_string(segments_[i].head.first_epoch) +
-                                " and does not have epoch " + std::to_string(last + 1));
     LogReader log = reader(log_, i);
     for (auto group = log.next(); group && group->epoch < successor; group = log.next()) {
+      if (group->epoch > last + 1) return gap(group->epoch);
       segments_[i].last_epoch = group->epoch;
       segments_[i].used = group->end - super_.segment_offset[i];
       if (group->epoch != last + 1) continue;  // home has it
@@ -156,6 +158,10 @@ Result<void> EpochStore::read_segments() {
       found_.push_back({i, *group});
     }
     if (log.failed()) return io_error(name_ + ": reading the log");
+    // A segment that was only begun says that the epoch before was there. If that one is damaged, the one before it
+    // counts, as in the middle of a segment; if more are, too much is gone.
+    const std::uint64_t first = segments_[i].head.first_epoch;
+    if (first < successor && first > last + 2) return gap(first);
   }
   committed_.store(last, std::memory_order_release);
   // The group of L stays where it is; with none, a segment whose epochs are all home is as good as the other.

@@ -7,7 +7,7 @@
 namespace perdure::checkpoint {
 namespace {
 
-constexpr std::uint64_t kWindowBytes = std::uint64_t{256} << 10;
+constexpr std::uint64_t kWindowBytes = std::uint64_t{64} << 10;
 
 }  // namespace
 

@@ -13,14 +13,13 @@ namespace perdure::checkpoint {
 
 /// Why a sync is there; what a cut would leave without it is told in epoch_store.h.
 enum class Barrier : std::uint8_t {
-  kCommit,      // the epoch's records, before the program is told
-  kSegment,     // the segment before, before a new one begins
-  kBeforeHome,  // the log, before home is overwritten from it
-  kHome,        // home, before the state says so
-  kState,       // the state, before the segment is used again
-  kAccept,      // what recovery found, before it builds on it
+  kCommit,   // the epoch's records, before the program is told
+  kSegment,  // the segment before, before a new one begins
+  kHome,     // home, before the state says so
+  kState,    // the state, before the segment is used again
+  kAccept,   // what recovery found, before it builds on it
 };
-inline constexpr int kBarriers = 6;
+inline constexpr int kBarriers = 5;
 
 /// Every call answers false on failure, with errno set.
 class Storage {
