@@ -36,14 +36,13 @@ class RecordedStorage final : public Storage {
     if (fails) return refuse();
     if (!inside(offset, count, 0, visible.size())) return refuse();
     const auto* from = static_cast<const std::byte*>(data);
-    if (before_change) before_change();
+    if (before_change) before_change(offset);
     std::memcpy(visible.data() + offset, from, count);
     pending.push_back({offset, {from, from + count}});
-    if (after_write) after_write(offset);
     return true;
   }
   bool sync(Barrier why) override {
-    if (before_change) before_change();
+    if (before_change) before_change(~Offset{0});
     ++syncs[static_cast<std::size_t>(why)];
     // A failed sync: what was on its way is lost, and still read.
     if (fails || (fail_sync && *fail_sync == why)) {
@@ -87,9 +86,8 @@ class RecordedStorage final : public Storage {
   std::uint64_t syncs[kBarriers] = {};
   bool fails = false;
   const Barrier* fail_sync = nullptr;
-  const Barrier* dropped = nullptr;     // vouches for nothing, and says it does: a mutant
-  std::function<void()> before_change;  // a write, or a sync
-  std::function<void(Offset)> after_write;
+  const Barrier* dropped = nullptr;           // vouches for nothing, and says it does: a mutant
+  std::function<void(Offset)> before_change;  // a write there, or a sync (~0)
 
  private:
   static bool refuse() {
