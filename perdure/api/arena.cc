@@ -190,6 +190,11 @@ Arena::~Arena() {
 }
 
 Result<Arena> Arena::create(const std::string& path, const ArenaOptions& options) {
+  if (options.capacity_bytes < checkpoint::ArenaHeap::kLeastCapacity ||
+      options.capacity_bytes > checkpoint::kMaxArenaBytes)
+    return Error{Code::kInvalid, path + ": capacity_bytes is " +
+                                     std::to_string(options.capacity_bytes) +
+                                     ", must be from 128 KiB to 1 TiB"};
   auto address = choose_address(path, options);
   if (!address) return address.error();
   const std::uint64_t log_bytes = log_bytes_of(options, options.capacity_bytes);
@@ -222,6 +227,8 @@ Result<Arena> Arena::open_or_create(const std::string& path, const ArenaOptions&
 }
 
 Result<Arena> Arena::open(const std::string& path, const ArenaOptions& options) {
+  if (options.epoch.count() < 0)
+    return Error{Code::kInvalid, path + ": an epoch of negative length"};
   auto file = open_locked(path, false);
   if (!file) return file.error();
   auto core = std::make_unique<Core>();
@@ -253,7 +260,7 @@ Result<Arena> Arena::open(const std::string& path, const ArenaOptions& options) 
         "mprotect is used instead, at 3 to 10 us for each page in each epoch\n",
         path.c_str());
 
-  auto heap = checkpoint::ArenaHeap::open(core->memory.base(), capacity);
+  auto heap = checkpoint::ArenaHeap::open(core->memory.base(), capacity, core->store->epoch() == 0);
   if (!heap) return Error{heap.error().code, path + ": " + heap.error().message};
   core->heap = heap.value();
   core->epochs = std::make_unique<Epochs>(*core->store, core->memory.base(), core->shadow.base(),

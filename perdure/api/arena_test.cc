@@ -1,10 +1,14 @@
 #include "perdure/arena.h"
 
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <csignal>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -140,14 +144,18 @@ TEST_P(ArenaTest, KilledAtAnyMomentItHoldsAWholeEpoch) {
   Arena::create(file, options).value();
   std::mt19937_64 random(3);
   std::uint64_t most = 0;
-  constexpr int kKills = 60;
-  for (int kill = 0; kill < kKills; ++kill) {
+  const int kills = GetParam() == ArenaTracking::kUserfault ? 50 : 20;
+  for (int kill = 0; kill < kills; ++kill) {
+    // Of every second child the opening is cut, too; of the others only what follows.
+    int opened[2];
+    ASSERT_EQ(::pipe(opened), 0);
     const pid_t child = ::fork();
     if (child == 0) {
       auto arena = Arena::open(file, options).value();
       auto& names = arena.make_root<Names>("names");
       auto& numbers = arena.make_root<Numbers>("numbers");
       std::mt19937_64 choice(random());
+      if (::write(opened[1], "", 1) != 1) std::abort();
       for (;;) {
         const Arena::Guard guard(arena);
         // What is in one is in the other, with a name that tells its number.
@@ -162,7 +170,13 @@ TEST_P(ArenaTest, KilledAtAnyMomentItHoldsAWholeEpoch) {
         }
       }
     }
-    std::this_thread::sleep_for(std::chrono::microseconds(random() % 30'000));
+    ::close(opened[1]);
+    char byte = 0;
+    if (kill % 2 == 0) {
+      ASSERT_EQ(::read(opened[0], &byte, 1), 1);
+    }
+    ::close(opened[0]);
+    std::this_thread::sleep_for(std::chrono::microseconds(random() % 40'000));
     ::kill(child, SIGKILL);
     ::waitpid(child, nullptr, 0);
 
@@ -184,7 +198,32 @@ TEST_P(ArenaTest, KilledAtAnyMomentItHoldsAWholeEpoch) {
     ASSERT_GE(arena.epoch().epoch, most);
     most = arena.epoch().epoch;
   }
-  EXPECT_GT(most, 10u);
+  EXPECT_GT(most, 5u);
+}
+
+TEST_P(ArenaTest, AFailedWritePoisonsItAndWhatWasSavedSurvives) {
+  {
+    auto arena = Arena::create(file, options).value();
+    auto& number = arena.make_root<int>("number", 1);
+    arena.persist().value();
+    // A file may not be written beyond its first page any more.
+    std::signal(SIGXFSZ, SIG_IGN);
+    rlimit before{};
+    ::getrlimit(RLIMIT_FSIZE, &before);
+    const rlimit narrow{4096, before.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &narrow);
+    number = 2;
+    const auto failed = arena.persist();
+    ::setrlimit(RLIMIT_FSIZE, &before);
+    ASSERT_FALSE(failed.ok());
+    EXPECT_EQ(failed.error().code, Code::kPoisoned);
+    number = 3;
+    EXPECT_EQ(arena.persist().error().code, Code::kPoisoned);
+  }
+  auto arena = reopen();
+  EXPECT_EQ(*arena.root<int>("number"), 1);
+  *arena.root<int>("number") = 4;
+  EXPECT_TRUE(arena.persist().ok());
 }
 
 TEST_P(ArenaTest, RefusesWhatItCannotOpen) {

@@ -44,13 +44,13 @@ ArenaHeap::ArenaHeap(std::uint64_t capacity)
   give_run(0, chunk_count_);
 }
 
-Result<ArenaHeap*> ArenaHeap::open(std::byte* base, std::uint64_t capacity) {
+Result<ArenaHeap*> ArenaHeap::open(std::byte* base, std::uint64_t capacity, bool fresh) {
   PERDURE_CHECK(is_aligned(reinterpret_cast<std::uintptr_t>(base), kChunkBytes), "a crooked arena");
-  if (capacity < 8 * kChunkBytes)
-    return Error{Code::kInvalid, "an arena of " + std::to_string(capacity) +
-                                     " bytes has no room for its heap; it needs 128 KiB"};
+  if (capacity < kLeastCapacity)
+    return Error{Code::kCorrupt,
+                 "an arena of " + std::to_string(capacity) + " bytes has no room for its heap"};
+  if (fresh) return new (base) ArenaHeap(capacity);
   auto* heap = reinterpret_cast<ArenaHeap*>(base);
-  if (heap->magic_ == 0) return new (base) ArenaHeap(capacity);
   if (heap->magic_ == kMagic && heap->version_ > kVersion)
     return Error{Code::kVersion, "the arena's heap has version " + std::to_string(heap->version_) +
                                      "; use a newer release"};

@@ -21,6 +21,7 @@ namespace perdure::checkpoint {
 class ArenaHeap final {
  public:
   static constexpr std::size_t kChunkBytes = std::size_t{16} << 10;
+  static constexpr std::uint64_t kLeastCapacity = 8 * kChunkBytes;
   static constexpr std::size_t kRoots = 64;
   static constexpr std::size_t kNameBytes = 40;
 
@@ -29,10 +30,10 @@ class ArenaHeap final {
       16,  32,  48,  64,  80,   96,   112,  128,  160,  192,  224,  256,  320,  384,  448,
       512, 640, 768, 896, 1024, 1280, 1536, 1792, 2048, 2304, 2720, 3264, 4096, 5456, 8192};
 
-  /// The heap in [base, base + capacity), made there when the memory is all zeros; otherwise judged first.
-  /// Requires: base aligned to kChunkBytes, and the address that pointers in it mean.
-  /// Errors: kInvalid (too small), kVersion, kCorrupt.
-  static Result<ArenaHeap*> open(std::byte* base, std::uint64_t capacity);
+  /// The heap in [base, base + capacity), made there when the memory is `fresh`, all zeros; otherwise judged first.
+  /// Requires: at least kLeastCapacity; base aligned to kChunkBytes, and the address that pointers in it mean.
+  /// Errors: kVersion, kCorrupt (or of another size).
+  static Result<ArenaHeap*> open(std::byte* base, std::uint64_t capacity, bool fresh);
   /// What is wrong with its tables, as memory of so many bytes; empty: nothing. Loads only.
   std::string find_fault(std::uint64_t capacity) const;
 

@@ -25,7 +25,7 @@ std::unique_ptr<std::byte, Free> zeros() {
 
 TEST(ArenaHeap, ObjectsNeverOverlapAndAllComesBack) {
   const auto memory = zeros();
-  ArenaHeap& heap = *ArenaHeap::open(memory.get(), kCapacity).value();
+  ArenaHeap& heap = *ArenaHeap::open(memory.get(), kCapacity, true).value();
   std::mt19937_64 random(5);
   struct Object {
     std::byte* at;
@@ -69,7 +69,7 @@ TEST(ArenaHeap, ObjectsNeverOverlapAndAllComesBack) {
 
 TEST(ArenaHeap, DamagedTablesAreFoundAndNeverFollowed) {
   const auto memory = zeros();
-  ArenaHeap& heap = *ArenaHeap::open(memory.get(), kCapacity).value();
+  ArenaHeap& heap = *ArenaHeap::open(memory.get(), kCapacity, true).value();
   std::vector<void*> objects;
   for (std::size_t i = 1; i < 500; ++i) objects.push_back(heap.allocate(i * 7));
   for (std::size_t i = 0; i < objects.size(); i += 3) heap.deallocate(objects[i]);
@@ -83,7 +83,7 @@ TEST(ArenaHeap, DamagedTablesAreFoundAndNeverFollowed) {
     std::memcpy(copy.get(), memory.get(), kCapacity);
     for (int flips = 0; flips < 3; ++flips)
       copy.get()[random() % 9000] ^= static_cast<std::byte>(1u << (random() % 8));
-    auto opened = ArenaHeap::open(copy.get(), kCapacity);
+    auto opened = ArenaHeap::open(copy.get(), kCapacity, false);
     if (!opened) {
       ++refused;
       EXPECT_NE(opened.error().code, Code::kIo);
@@ -94,7 +94,7 @@ TEST(ArenaHeap, DamagedTablesAreFoundAndNeverFollowed) {
 
 TEST(ArenaHeap, RootsHaveTypes) {
   const auto memory = zeros();
-  ArenaHeap& heap = *ArenaHeap::open(memory.get(), kCapacity).value();
+  ArenaHeap& heap = *ArenaHeap::open(memory.get(), kCapacity, true).value();
   void* object = heap.allocate(10);
   EXPECT_EQ(heap.root("a", 1), nullptr);
   heap.set_root("a", 1, object);
@@ -109,7 +109,7 @@ TEST(ArenaHeap, RootsHaveTypes) {
 
 TEST(ArenaHeapDeathTest, WhatIsGivenBackTwiceOrElsewhereStopsTheProgram) {
   const auto memory = zeros();
-  ArenaHeap& heap = *ArenaHeap::open(memory.get(), kCapacity).value();
+  ArenaHeap& heap = *ArenaHeap::open(memory.get(), kCapacity, true).value();
   auto* object = static_cast<std::byte*>(heap.allocate(100'000));
   EXPECT_DEATH(heap.deallocate(object + 16), "is given back");
   heap.deallocate(object);
