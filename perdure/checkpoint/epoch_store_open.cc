@@ -11,6 +11,9 @@
 namespace perdure::checkpoint {
 namespace {
 
+// Epochs and generations beyond that were never written: sums of them do not overflow.
+constexpr std::uint64_t kMost = std::uint64_t{1} << 62;
+
 Error damaged(const std::string& name, const std::string& what) {
   return {Code::kCorrupt, name + ": " + what + "; restore it from a backup"};
 }
@@ -112,7 +115,8 @@ Result<void> EpochStore::read_state() {
     StateSlot state{};
     if (!log_.read(&state, sizeof(state), kStateOffset[slot]))
       return io_error(name_ + ": reading a state slot");
-    if (state.magic != kStateMagic || crc_of(state) != state.crc) continue;
+    if (state.magic != kStateMagic || crc_of(state) != state.crc || state.home_epoch >= kMost)
+      continue;
     if (found && state.home_epoch <= home_epoch()) continue;
     found = true;
     newest_state_ = slot;
@@ -129,7 +133,8 @@ Result<void> EpochStore::read_segments() {
     SegmentHead& head = segments_[i].head;
     if (!log_.read(&head, sizeof(head), super_.segment_offset[i]))
       return io_error(name_ + ": reading the head of a log segment");
-    if (head.magic != kSegmentMagic || crc_of(head) != head.crc || head.first_epoch == 0) {
+    if (head.magic != kSegmentMagic || crc_of(head) != head.crc || head.first_epoch == 0 ||
+        head.first_epoch >= kMost || head.generation >= kMost) {
       head = {};
       continue;
     }

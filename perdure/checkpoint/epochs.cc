@@ -1,6 +1,7 @@
 #include "perdure/checkpoint/epochs.h"
 
 #include <algorithm>
+#include <bit>
 #include <csignal>
 #include <cstring>
 
