@@ -251,20 +251,20 @@ Outcome runs(Plan plan, int count) {
 
 TEST(EpochStoreCrash, EveryCutLeavesTheLastAcknowledgedEpochOrTheNext) {
   Plan plan;
-  plan.epochs = 20;
+  plan.epochs = 16;
   const Outcome outcome = runs(plan, 2);
   EXPECT_EQ(outcome.failures, 0u) << outcome.first;
-  EXPECT_GT(outcome.images, 3000u);
+  EXPECT_GT(outcome.images, 2500u);
   RecordProperty("images", static_cast<int>(outcome.images));
 }
 
 TEST(EpochStoreCrash, CommitsThatDoNotSyncLoseTheNewestEpochsOnly) {
   Plan plan;
   plan.power = false;
-  plan.epochs = 20;
+  plan.epochs = 16;
   const Outcome outcome = runs(plan, 2);
   EXPECT_EQ(outcome.failures, 0u) << outcome.first;
-  EXPECT_GT(outcome.images, 3000u);
+  EXPECT_GT(outcome.images, 2500u);
 }
 
 struct Mutant {
