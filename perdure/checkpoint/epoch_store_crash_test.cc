@@ -275,6 +275,19 @@ struct Mutant {
 };
 class EpochStoreMutants : public testing::TestWithParam<Mutant> {};
 
+// The runs in which mutants are looked for: all is well without them.
+TEST(EpochStoreCrash, WithoutAMutantTheSameRunsPass) {
+  for (const bool power : {true, false}) {
+    Plan plan;
+    plan.power = power;
+    plan.epochs = 30;
+    plan.torn_per_cut = 6;
+    plan.cut_recovery = false;
+    const Outcome outcome = runs(plan, 2);
+    EXPECT_EQ(outcome.failures, 0u) << outcome.first;
+  }
+}
+
 TEST_P(EpochStoreMutants, AreNoticed) {
   Plan plan;
   plan.power = GetParam().power;
