@@ -1,0 +1,186 @@
+#include "perdure/arena.h"
+
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <csignal>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "perdure/api/arena_test_fixture.h"
+
+namespace perdure {
+namespace {
+
+INSTANTIATE_TEST_SUITE_P(Tracking, ArenaTest,
+                         testing::Values(ArenaTracking::kUserfault, ArenaTracking::kMprotect),
+                         tracking_name);
+
+TEST_P(ArenaTest, ContainersSurviveAsTheyWereAtTheLastPersist) {
+  {
+    auto arena = Arena::create(file, options).value();
+    EXPECT_EQ(arena.tracking(), GetParam());
+    auto& names = arena.make_root<Names>("names");
+    for (std::uint64_t i = 0; i < 2000; ++i)
+      names.emplace(i, Text(i % 90, 'x', arena.allocator<char>()));
+    arena.persist().value();
+    names.clear();  // never saved
+  }
+  auto arena = reopen();
+  auto* names = arena.root<Names>("names");
+  ASSERT_NE(names, nullptr);
+  ASSERT_EQ(names->size(), 2000u);
+  for (const auto& [i, name] : *names) ASSERT_EQ(name.size(), i % 90);
+}
+
+TEST_P(ArenaTest, EveryEpochOfARandomProgramIsSavedExactly) {
+  std::mt19937_64 random(7);
+  constexpr std::size_t kBytes = 2 << 20;
+  std::vector<std::byte> saved(kBytes);
+  Arena::create(file, options).value();
+  for (int run = 0; run < 6; ++run) {
+    auto arena = reopen();
+    auto* bytes = arena.root<std::byte>("bytes");
+    if (bytes == nullptr) {
+      bytes = static_cast<std::byte*>(arena.allocate(kBytes));
+      arena.set_root("bytes", bytes);
+    }
+    ASSERT_EQ(std::memcmp(bytes, saved.data(), kBytes), 0) << "run " << run;
+    for (int epoch = 0; epoch < 12; ++epoch) {
+      for (int i = 0; i < 200; ++i) bytes[random() % kBytes] = static_cast<std::byte>(random());
+      const std::size_t at = random() % (kBytes - 100'000);
+      std::memset(bytes + at, epoch % 2 == 0 ? 0 : epoch, 100'000);
+      arena.persist().value();
+    }
+    std::copy(bytes, bytes + kBytes, saved.begin());
+    bytes[5] = std::byte{77};
+    if (run % 2 == 0) arena.persist().value();
+    if (run % 2 == 0) saved[5] = std::byte{77};
+  }
+}
+
+TEST_P(ArenaTest, TheTimerEndsEpochsBetweenChanges) {
+  options.epoch = std::chrono::milliseconds(1);
+  options.durable = ArenaDurable::kProcess;
+  {
+    auto arena = Arena::create(file, options).value();
+    auto& numbers = arena.make_root<Numbers>("numbers", Numbers::size_type{64});
+    std::vector<std::thread> threads;
+    std::atomic<bool> stop{false};
+    for (std::size_t t = 0; t < 2; ++t) {
+      threads.emplace_back([&, t] {
+        while (!stop) {
+          const Arena::Guard guard(arena);
+          const auto nested = arena.pause();
+          // A pair is equal at each end of an epoch.
+          ++numbers[t * 16];
+          ++numbers[t * 16 + 8];
+        }
+      });
+    }
+    while (arena.epoch().ended < 50) std::this_thread::yield();
+    stop = true;
+    for (auto& thread : threads) thread.join();
+    EXPECT_GT(numbers[0], 0u);
+  }
+  auto arena = reopen();
+  const auto& numbers = *arena.root<Numbers>("numbers");
+  EXPECT_EQ(numbers[0], numbers[8]);
+  EXPECT_EQ(numbers[16], numbers[24]);
+  EXPECT_GT(numbers[0] + numbers[16], 0u);
+}
+
+TEST_P(ArenaTest, PmrContainersLiveInItToo) {
+  {
+    auto arena = Arena::create(file, options).value();
+    auto& words = arena.make_root<std::pmr::vector<std::pmr::string>>("words", arena.resource());
+    words.emplace_back("a word that is longer than a string is without an allocation");
+    arena.persist().value();
+  }
+  auto arena = reopen();
+  auto& words = *arena.root<std::pmr::vector<std::pmr::string>>("words");
+  words.emplace_back("another word that is longer than a string is on its own");
+  EXPECT_EQ(words[0], "a word that is longer than a string is without an allocation");
+}
+
+TEST_P(ArenaTest, AFailedWritePoisonsItAndWhatWasSavedSurvives) {
+  {
+    auto arena = Arena::create(file, options).value();
+    auto& number = arena.make_root<int>("number", 1);
+    arena.persist().value();
+    // A file may not be written beyond its first page any more.
+    std::signal(SIGXFSZ, SIG_IGN);
+    rlimit before{};
+    ::getrlimit(RLIMIT_FSIZE, &before);
+    const rlimit narrow{4096, before.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &narrow);
+    number = 2;
+    const auto failed = arena.persist();
+    ::setrlimit(RLIMIT_FSIZE, &before);
+    ASSERT_FALSE(failed.ok());
+    EXPECT_EQ(failed.error().code, Code::kPoisoned);
+    number = 3;
+    EXPECT_EQ(arena.persist().error().code, Code::kPoisoned);
+  }
+  auto arena = reopen();
+  EXPECT_EQ(*arena.root<int>("number"), 1);
+  *arena.root<int>("number") = 4;
+  EXPECT_TRUE(arena.persist().ok());
+}
+
+TEST_P(ArenaTest, RefusesWhatItCannotOpen) {
+  EXPECT_EQ(Arena::open(file, options).error().code, Code::kNotFound);
+  std::uintptr_t address = 0;
+  {
+    auto arena = Arena::create(file, options).value();
+    address = reinterpret_cast<std::uintptr_t>(arena.address());
+    EXPECT_EQ(Arena::open(file, options).error().code, Code::kBusy);
+    EXPECT_EQ(Arena::create(file, options).error().code, Code::kExists);
+    const Arena::Guard guard(arena);
+    EXPECT_EQ(arena.persist().error().code, Code::kMisuse);
+    EXPECT_THROW(arena.set_root("outside", &address), Exception);
+    EXPECT_THROW(arena.allocate(8 << 20), Exception);
+    EXPECT_THROW(arena.set_root("", arena.make<int>()), Exception);
+    arena.set_root("number", arena.make<int>(7));
+    EXPECT_THROW(arena.root<double>("number"), Exception);
+  }
+  void* in_the_way = ::mmap(reinterpret_cast<void*>(address + 4096), 4096, PROT_READ,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+  ASSERT_NE(in_the_way, MAP_FAILED);
+  const auto taken = Arena::open(file, options);
+  EXPECT_EQ(taken.error().code, Code::kBusy);
+  EXPECT_NE(taken.error().message.find("taken in this process by"), std::string::npos);
+  ::munmap(in_the_way, 4096);
+  EXPECT_TRUE(Arena::open(file, options).ok());
+
+  const auto size = std::filesystem::file_size(file);
+  std::filesystem::resize_file(file, size - 1);
+  EXPECT_EQ(Arena::open(file, options).error().code, Code::kTruncated);
+  std::filesystem::resize_file(file, size);
+  const auto poke = [&](std::streamoff at, char value) {
+    std::fstream stream(file, std::ios::in | std::ios::out | std::ios::binary);
+    stream.seekp(at);
+    stream.put(value);
+  };
+  poke(40, 'x');  // of the uuid
+  EXPECT_EQ(Arena::open(file, options).error().code, Code::kCorrupt);
+  poke(8, 2);
+  EXPECT_EQ(Arena::open(file, options).error().code, Code::kVersion);
+  poke(0, 'x');
+  EXPECT_EQ(Arena::open(file, options).error().code, Code::kForeign);
+  options.capacity_bytes = 5000;
+  EXPECT_EQ(Arena::create(directory / "small", options).error().code, Code::kInvalid);
+}
+
+}  // namespace
+}  // namespace perdure

@@ -1,0 +1,187 @@
+// Arena: ordinary memory that survives. A heap at a fixed address, in which std:: containers, C structures and
+// pointers between them live as they are; the whole of it is saved every few milliseconds, or when asked.
+//
+//   auto arena = perdure::Arena::open_or_create("words.arena").value();
+//   using Words = std::vector<int, perdure::arena_allocator<int>>;
+//   Words& words = arena.make_root<Words>("words");  // there from the second run on
+//   words.push_back(7);
+//   arena.persist().value();
+//
+// After a crash all of the arena is as it was at the end of one epoch: of the last that was committed. There
+// are no transactions: what belongs together must be together when an epoch ends.
+//   - Without a timer (epoch zero) epochs end in persist(), on the terms of the program: it calls persist() where its
+//     structures are whole, and no other thread is changing them.
+//   - With one, or with several threads, each thread that changes the arena holds a Guard from before the first store
+//     of a change to after the last; no epoch ends meanwhile. Reading needs none. persist() must not be called inside.
+//
+// Not for: changes that must each be durable when they return (use a Pool); objects that point out of the arena, to
+// functions or virtual tables, or to things of this process only (locks, files, threads): the next run has others; files
+// from strangers: what is in an arena is pointers, and only the tables of the heap are checked.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <memory_resource>
+#include <new>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "perdure/checkpoint/arena_heap.h"
+#include "perdure/checkpoint/dirty_pages.h"
+#include "perdure/checkpoint/epochs.h"
+#include "perdure/checkpoint/gate.h"
+#include "perdure/error.h"
+#include "perdure/type_id.h"
+
+namespace perdure {
+
+/// What a committed epoch survives. kProcess: the end of the process, by whatever; a power cut then takes back some of
+/// the newest epochs, each as a whole. kPower: a power cut as well; each commit waits for the device.
+enum class ArenaDurable : std::uint8_t { kProcess, kPower };
+using ArenaTracking = checkpoint::Tracking;
+using ArenaStats = checkpoint::EpochStats;
+
+struct ArenaOptions {
+  /// The length of an epoch. Zero: epochs end by persist() only.
+  std::chrono::milliseconds epoch{0};
+  ArenaDurable durable = ArenaDurable::kPower;
+  /// How written pages are found. kAuto: as the kernel allows; see Arena::tracking().
+  ArenaTracking tracking = ArenaTracking::kAuto;
+  /// Log that is written before it is brought home, and bounds what an opening reads. 0: a quarter of the capacity, 256 KiB
+  /// to 64 MiB.
+  std::uint64_t log_bytes = 0;
+
+  // At creation only:
+  std::uint64_t capacity_bytes = std::uint64_t{256} << 20;  // it does not grow
+  /// Where it lies in every process that opens it, a multiple of 2 MiB. 0: a free place is drawn.
+  std::uintptr_t address = 0;
+  unsigned mode = 0600;
+};
+
+/// For containers in an arena. Two are equal when they are of one arena.
+template <class T>
+class arena_allocator {
+ public:
+  using value_type = T;
+  explicit arena_allocator(checkpoint::ArenaHeap& heap) noexcept : heap_(&heap) {}
+  template <class U>
+  arena_allocator(const arena_allocator<U>& other) noexcept : heap_(other.heap()) {}  // NOLINT
+
+  /// Errors: throws Exception kNoSpace.
+  T* allocate(std::size_t count) {
+    if (count > std::numeric_limits<std::size_t>::max() / sizeof(T))
+      throw Exception(Code::kNoSpace, "more objects than there are bytes");
+    return static_cast<T*>(heap_->allocate(count * sizeof(T), alignof(T)));
+  }
+  void deallocate(T* objects, std::size_t) noexcept { heap_->deallocate(objects); }
+  checkpoint::ArenaHeap* heap() const noexcept { return heap_; }
+  template <class U>
+  bool operator==(const arena_allocator<U>& other) const noexcept {
+    return heap_ == other.heap();
+  }
+
+ private:
+  checkpoint::ArenaHeap* heap_;  // in the arena: the same address in every run
+};
+
+class Arena {
+ public:
+  /// Creates the file, whole or not at all, and opens it. It takes capacity_bytes on disk, and the log.
+  /// Errors: kExists, kInvalid, kBusy (the address is taken), kIo, kNoSpace.
+  static Result<Arena> create(const std::string& path, const ArenaOptions& options = {});
+  /// Opens, validates and recovers.
+  /// Errors: kNotFound, kBusy (in use, with the holder's pid; or its addresses are taken in this process), kForeign,
+  ///         kVersion, kTruncated, kCorrupt, kIo, kPoisoned (the storage refuses what recovery writes).
+  static Result<Arena> open(const std::string& path, const ArenaOptions& options = {});
+  static Result<Arena> open_or_create(const std::string& path, const ArenaOptions& options = {});
+
+  Arena(Arena&&) noexcept;
+  Arena& operator=(Arena&&) noexcept;
+  /// Closes. Ends no epoch: what was changed since the last one is not saved, for nobody knows whether it is whole. Call
+  /// persist() first. Pointers into the arena mean nothing any more.
+  ~Arena();
+
+  /// Ends an epoch and waits until it is committed.
+  /// Errors: kMisuse (inside a Guard of this thread, or in a forked child), kPoisoned: a write or sync failed, now or
+  ///         before, and nothing is saved any more. The memory can still be used.
+  /// Threads: any, outside of guards. Calls at the same time share an epoch.
+  Result<void> persist();
+
+  /// Keeps epochs from ending. Nests. Begins and ends on one thread.
+  class [[nodiscard]] Guard {
+   public:
+    explicit Guard(Arena& arena) : gate_(arena.gate_) { gate_->enter(); }
+    ~Guard() { gate_->leave(); }
+    Guard(const Guard&) = delete;
+    Guard& operator=(const Guard&) = delete;
+
+   private:
+    checkpoint::Gate* gate_;
+  };
+  Guard pause() { return Guard(*this); }
+
+  /// Errors: throws Exception kNoSpace, kInvalid (alignment above 16 KiB). Threads: any, inside a Guard as any change.
+  void* allocate(std::size_t bytes, std::size_t alignment = alignof(std::max_align_t)) {
+    return heap_->allocate(bytes, alignment);
+  }
+  /// An object that allocate() gave; what is plainly none stops the program.
+  void deallocate(void* object) { heap_->deallocate(object); }
+  template <class T = std::byte>
+  arena_allocator<T> allocator() const {
+    return arena_allocator<T>(*heap_);
+  }
+  /// The same for std::pmr containers.
+  std::pmr::memory_resource* resource() const { return heap_->resource(); }
+
+  /// The object that was set as root `name`; null: none was.
+  /// Errors: throws Exception kTypeMismatch, kInvalid (a name has 1 to 39 bytes).
+  template <class T>
+  T* root(std::string_view name) const {
+    return static_cast<T*>(heap_->root(name, type_id<T>()));
+  }
+  /// Null takes the root away; the object stays. Errors: throws Exception kInvalid (an object outside), kNoSpace.
+  template <class T>
+  void set_root(std::string_view name, T* object) {
+    heap_->set_root(name, type_id<T>(), object);
+  }
+  /// The root, made of `arguments` if there is none; a container of arena_allocator gets the allocator, too.
+  template <class T, class... Arguments>
+  T& make_root(std::string_view name, Arguments&&... arguments) {
+    const auto guard = pause();
+    if (T* object = root<T>(name)) return *object;
+    T* object = make<T>(std::forward<Arguments>(arguments)...);
+    set_root(name, object);
+    return *object;
+  }
+  template <class T, class... Arguments>
+  T* make(Arguments&&... arguments) {
+    const auto guard = pause();
+    void* memory = allocate(sizeof(T), alignof(T));
+    try {
+      return new (memory) T(std::make_obj_using_allocator<T>(
+          allocator<std::byte>(), std::forward<Arguments>(arguments)...));
+    } catch (...) {
+      deallocate(memory);
+      throw;
+    }
+  }
+
+  ArenaStats epoch() const;
+  ArenaTracking tracking() const;
+  std::byte* address() const;
+  std::uint64_t capacity() const { return heap_->capacity(); }
+  std::uint64_t used_bytes() const { return heap_->used_bytes(); }
+
+ private:
+  struct Core;
+  explicit Arena(std::unique_ptr<Core> core);
+  std::unique_ptr<Core> core_;
+  checkpoint::ArenaHeap* heap_;
+  checkpoint::Gate* gate_;
+};
+
+}  // namespace perdure

@@ -1,0 +1,122 @@
+#include "perdure/checkpoint/arena_heap.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace perdure::checkpoint {
+namespace {
+
+constexpr std::uint64_t kCapacity = std::uint64_t{2} << 20;
+
+struct Free {
+  void operator()(std::byte* memory) const { std::free(memory); }
+};
+std::unique_ptr<std::byte, Free> zeros() {
+  auto* memory = static_cast<std::byte*>(std::aligned_alloc(ArenaHeap::kChunkBytes, kCapacity));
+  std::memset(memory, 0, kCapacity);
+  return std::unique_ptr<std::byte, Free>(memory);
+}
+
+TEST(ArenaHeap, ObjectsNeverOverlapAndAllComesBack) {
+  const auto memory = zeros();
+  ArenaHeap& heap = *ArenaHeap::open(memory.get(), kCapacity, true).value();
+  std::mt19937_64 random(5);
+  struct Object {
+    std::byte* at;
+    std::size_t bytes;
+    std::byte value;
+  };
+  std::vector<Object> objects;
+  int full = 0;
+  for (int turn = 0; turn < 30'000; ++turn) {
+    const bool grow = turn / 3000 % 2 == 0;
+    if (!objects.empty() && random() % 10 < (grow ? 3u : 7u)) {
+      std::swap(objects[random() % objects.size()], objects.back());
+      const Object& gone = objects.back();
+      for (std::size_t i = 0; i < gone.bytes; ++i) ASSERT_EQ(gone.at[i], gone.value);
+      heap.deallocate(gone.at);
+      objects.pop_back();
+    } else {
+      const std::size_t bytes = random() % 20 == 0 ? random() % 60'000 : random() % 600;
+      const std::size_t alignment = std::size_t{1} << (random() % 8);
+      try {
+        auto* at = static_cast<std::byte*>(heap.allocate(bytes, alignment));
+        ASSERT_EQ(reinterpret_cast<std::uintptr_t>(at) % alignment, 0u);
+        const auto value = static_cast<std::byte>(random());
+        std::memset(at, static_cast<int>(value), bytes);
+        objects.push_back({at, bytes, value});
+      } catch (const Exception& error) {
+        ASSERT_EQ(error.code(), Code::kNoSpace);
+        ++full;
+      }
+    }
+    if (turn % 200 == 0) {
+      ASSERT_EQ(heap.find_fault(kCapacity), "") << turn;
+    }
+  }
+  EXPECT_GT(full, 0);
+  for (const Object& object : objects) heap.deallocate(object.at);
+  EXPECT_EQ(heap.used_bytes(), 0u);
+  EXPECT_EQ(heap.find_fault(kCapacity), "");
+  EXPECT_NO_THROW(heap.deallocate(heap.allocate(kCapacity - 64 * 1024)));
+}
+
+TEST(ArenaHeap, DamagedTablesAreFoundAndNeverFollowed) {
+  const auto memory = zeros();
+  ArenaHeap& heap = *ArenaHeap::open(memory.get(), kCapacity, true).value();
+  std::vector<void*> objects;
+  for (std::size_t i = 1; i < 500; ++i) objects.push_back(heap.allocate(i * 7));
+  for (std::size_t i = 0; i < objects.size(); i += 3) heap.deallocate(objects[i]);
+  heap.set_root("one", 1, objects[1]);
+  const auto copy = zeros();
+  std::mt19937_64 random(9);
+  int refused = 0;
+  // All of the head and the table; a root's address must lie in the copy, so it is left out.
+  heap.set_root("one", 1, nullptr);
+  for (int turn = 0; turn < 4000; ++turn) {
+    std::memcpy(copy.get(), memory.get(), kCapacity);
+    for (int flips = 0; flips < 3; ++flips)
+      copy.get()[random() % 9000] ^= static_cast<std::byte>(1u << (random() % 8));
+    auto opened = ArenaHeap::open(copy.get(), kCapacity, false);
+    if (!opened) {
+      ++refused;
+      EXPECT_NE(opened.error().code, Code::kIo);
+    }
+  }
+  EXPECT_GT(refused, 1500);
+}
+
+TEST(ArenaHeap, RootsHaveTypes) {
+  const auto memory = zeros();
+  ArenaHeap& heap = *ArenaHeap::open(memory.get(), kCapacity, true).value();
+  void* object = heap.allocate(10);
+  EXPECT_EQ(heap.root("a", 1), nullptr);
+  heap.set_root("a", 1, object);
+  EXPECT_EQ(heap.root("a", 1), object);
+  EXPECT_THROW(heap.root("a", 2), Exception);
+  for (std::size_t i = 1; i < ArenaHeap::kRoots; ++i)
+    heap.set_root("root " + std::to_string(i), 1, object);
+  EXPECT_THROW(heap.set_root("one more", 1, object), Exception);
+  heap.set_root("a", 1, nullptr);
+  EXPECT_NO_THROW(heap.set_root("one more", 1, object));
+}
+
+TEST(ArenaHeapDeathTest, WhatIsGivenBackTwiceOrElsewhereStopsTheProgram) {
+  const auto memory = zeros();
+  ArenaHeap& heap = *ArenaHeap::open(memory.get(), kCapacity, true).value();
+  auto* object = static_cast<std::byte*>(heap.allocate(100'000));
+  EXPECT_DEATH(heap.deallocate(object + 16), "is given back");
+  heap.deallocate(object);
+  EXPECT_DEATH(heap.deallocate(object), "given back");
+  int elsewhere = 0;
+  EXPECT_DEATH(heap.deallocate(&elsewhere), "not of it");
+}
+
+}  // namespace
+}  // namespace perdure::checkpoint

@@ -1,0 +1,34 @@
+// How a changed page is recorded: as its changed blocks, or whole. ThyNVM's thresholds (section 4.2): more
+// than 22 of 64 blocks changed in an epoch, and the page goes whole; fewer than 16, and it is blocks again.
+// Between them it stays what it is, so that a page near the border does not change from epoch to epoch.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "perdure/checkpoint/protocol.h"
+
+namespace perdure::checkpoint {
+
+/// Volatile: after an opening all pages begin as blocks. Threads: none.
+class Granularity {
+ public:
+  explicit Granularity(std::uint64_t pages) : whole_(pages) {}
+
+  /// Whether the page is recorded whole in this epoch, in which so many of its blocks changed.
+  bool whole(std::uint64_t page, std::uint32_t changed_blocks) {
+    if (changed_blocks > kToPages) {
+      whole_[page] = true;
+    } else if (changed_blocks < kToBlocks) {
+      whole_[page] = false;
+    }
+    return whole_[page];
+  }
+
+ private:
+  static constexpr std::uint32_t kToPages = Geometry{}.to_pages;
+  static constexpr std::uint32_t kToBlocks = Geometry{}.to_blocks;
+  std::vector<bool> whole_;
+};
+
+}  // namespace perdure::checkpoint

@@ -1,0 +1,111 @@
+// LogReader: the groups of one log segment, checked before they are believed. Untrusted input: every kind,
+// page number, mask, count and checksum is checked, and no size is taken from the file without a bound.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "perdure/checkpoint/arena_layout.h"
+#include "perdure/checkpoint/storage.h"
+
+namespace perdure::checkpoint {
+
+/// The records of one committed epoch: [begin, end) of the file, commit record included.
+struct Group {
+  std::uint64_t epoch;
+  Offset begin;
+  Offset end;
+};
+
+/// A part of a page that an epoch changed. `bytes` is a multiple of 64 and at most a page; `data` is null
+/// for zeros, and holds during the call.
+struct Piece {
+  std::uint64_t page;
+  std::uint32_t at;
+  std::uint32_t bytes;
+  const std::byte* data;
+};
+
+class LogReader {
+ public:
+  /// Requires: a superblock and a head that were checked. `trust` leaves out the checksums: for mutants.
+  LogReader(Storage& storage, const ArenaSuperblock& super, int segment, const SegmentHead& head,
+            bool trust = false)
+      : storage_(&storage),
+        pages_(super.capacity_bytes / kPageBytes),
+        end_(super.segment_offset[segment] + super.segment_bytes),
+        seed_(seed_of(head)),
+        trust_(trust),
+        at_(super.segment_offset[segment] + kSegmentHeadBytes),
+        epoch_(head.first_epoch) {}
+
+  /// The next epoch's group if all of it is there and checks; none: here the log ends.
+  std::optional<Group> next();
+  /// Calls visit(Piece) for what a group says, in order. False: it does not check any more, or visit said so.
+  template <class Visit>
+  bool visit(const Group& group, Visit&& visit);
+
+  /// The storage refused a read: an end that next() told is none.
+  bool failed() const { return failed_; }
+
+ private:
+  struct Found {
+    Record record;
+    const std::byte* payload;
+  };
+  /// A record of `epoch` at `offset` that checks, but for what a commit says of the others.
+  std::optional<Found> record_at(Offset offset, std::uint64_t epoch);
+  const std::byte* window(Offset offset, std::uint64_t bytes);
+
+  Storage* storage_;
+  std::uint64_t pages_;
+  Offset end_;
+  std::uint32_t seed_;
+  bool trust_;
+  bool failed_ = false;
+  Offset at_;
+  std::uint64_t epoch_;
+  std::vector<std::byte> buffer_;
+  Offset buffer_begin_ = 0;
+  std::uint64_t buffer_bytes_ = 0;
+};
+
+template <class Visit>
+bool LogReader::visit(const Group& group, Visit&& visit) {
+  for (Offset at = group.begin;;) {
+    const auto found = record_at(at, group.epoch);
+    if (!found) return false;
+    const Record& record = found->record;
+    switch (record.kind) {
+      case RecordKind::kCommit: return true;
+      case RecordKind::kPage:
+        if (!visit(Piece{record.page, 0, kPageBytes, found->payload})) return false;
+        break;
+      case RecordKind::kZeros:
+        for (std::uint64_t page = 0; page < record.argument; ++page) {
+          if (!visit(Piece{record.page + page, 0, kPageBytes, nullptr})) return false;
+        }
+        break;
+      case RecordKind::kBlocks: {
+        // Neighbouring blocks as one piece.
+        const std::byte* data = found->payload;
+        for (std::uint64_t mask = record.argument; mask != 0;) {
+          const auto first = static_cast<std::uint32_t>(std::countr_zero(mask));
+          const auto count = static_cast<std::uint32_t>(std::countr_one(mask >> first));
+          const std::uint32_t bytes = count * std::uint32_t{kLineBytes};
+          if (!visit(Piece{record.page, first * std::uint32_t{kLineBytes}, bytes, data}))
+            return false;
+          data += bytes;
+          mask = first + count == 64 ? 0 : mask >> (first + count) << (first + count);
+        }
+        break;
+      }
+    }
+    at += sizeof(Record) + payload_bytes(record);
+  }
+}
+
+}  // namespace perdure::checkpoint

@@ -1,0 +1,56 @@
+// Storage: what the epoch store needs of a file, small enough that a test can stand in for it, record every
+// write, and cut between any two.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "perdure/base/words.h"
+#include "perdure/region/file.h"
+
+namespace perdure::checkpoint {
+
+/// Why a sync is there; what a cut would leave without it is told in epoch_store.h.
+enum class Barrier : std::uint8_t {
+  kCommit,   // the epoch's records, before the program is told
+  kSegment,  // the segment before, before a new one begins
+  kHome,     // home, before the state says so
+  kState,    // the state, before the segment is used again
+  kAccept,   // what recovery found, before it builds on it
+};
+inline constexpr int kBarriers = 5;
+
+/// Every call answers false on failure, with errno set.
+class Storage {
+ public:
+  virtual ~Storage() = default;
+  /// All of the bytes. errno is 0 when the file ends before them.
+  virtual bool read(void* data, std::size_t bytes, Offset offset) = 0;
+  virtual bool write(const void* data, std::size_t bytes, Offset offset) = 0;
+  /// Waits until what was written before is on the device.
+  virtual bool sync(Barrier why) = 0;
+  virtual std::uint64_t bytes() const = 0;
+};
+
+/// One opening of a file. Threads that sync have one each: the kernel tells of a failed write-back once to
+/// each opening, and whoever does not hear of it would vouch for what is lost.
+class FileStorage final : public Storage {
+ public:
+  FileStorage(Descriptor file, std::uint64_t bytes) : file_(std::move(file)), bytes_(bytes) {}
+  bool read(void* data, std::size_t bytes, Offset offset) override {
+    return read_at(file_.get(), data, bytes, offset);
+  }
+  bool write(const void* data, std::size_t bytes, Offset offset) override {
+    return write_at(file_.get(), data, bytes, offset);
+  }
+  bool sync(Barrier why) override;
+  std::uint64_t bytes() const override { return bytes_; }
+  int fd() const { return file_.get(); }
+
+ private:
+  Descriptor file_;
+  std::uint64_t bytes_;
+};
+
+}  // namespace perdure::checkpoint
