@@ -193,7 +193,7 @@ Section figure8(const Runs& runs) {
       const auto bytes = [&](System system) {
         return written_per_byte(runs.of_pattern[x].at({reading, system}));
       };
-      const auto [best, worst] = std::minmax(bytes(System::kJournal), bytes(System::kShadow));
+      const auto [best, worst] = std::minmax({bytes(System::kJournal), bytes(System::kShadow)});
       const double ours_here = bytes(System::kThyNvm);
       between &= ours_here >= best && ours_here <= worst;
       found += fmt::format("{}{} {:.2f} ({:.2f} to {:.2f})", found.empty() ? "" : ", ", kPlaces[x],
