@@ -6,25 +6,12 @@
 #include <gtest/gtest.h>
 
 #include "sim/memory/machine.h"
+#include "sim/memory/small_machine_test.h"
 
 namespace perdure::memory {
 namespace {
 
 using testing::IsEmpty;
-
-Model small_model(Reading reading) {
-  Model model = Model::of(reading);
-  model.l1 = {2, 2, 4};
-  model.l2 = {4, 2, 12};
-  model.l3 = {8, 4, 28};
-  model.block_entries = 16;
-  model.page_entries = model.shadow_buffers = 6;
-  model.to_pages = 6;
-  model.to_blocks = 4;
-  if (model.flush_after_dirtied != 0) model.flush_after_dirtied = 8;
-  if (model.epoch != 0) model.epoch = cycles_of_us(20);
-  return model;
-}
 
 // Stores and loads that are dense in some pages and sparse in others, and change which.
 std::vector<Access> mixed_accesses(std::mt19937_64& random, std::size_t count) {

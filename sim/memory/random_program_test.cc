@@ -6,26 +6,12 @@
 #include <gtest/gtest.h>
 
 #include "sim/memory/machine.h"
+#include "sim/memory/small_machine_test.h"
 
 namespace perdure::memory {
 namespace {
 
 using testing::IsEmpty;
-
-// Caches and tables so small that all of them overflow all the time.
-Model small_model(Reading reading) {
-  Model model = Model::of(reading);
-  model.l1 = {4, 2, 4};
-  model.l2 = {4, 4, 12};
-  model.l3 = {8, 8, 28};
-  model.block_entries = 32;
-  model.page_entries = model.shadow_buffers = 8;
-  model.to_pages = 8;
-  model.to_blocks = 4;
-  if (model.flush_after_dirtied != 0) model.flush_after_dirtied = 16;
-  if (model.epoch != 0) model.epoch = cycles_of_us(30);
-  return model;
-}
 
 // Code and data lie beside each other; accesses of all sizes, also across lines and pages; pages that
 // are dense for a while; instructions without accesses, some for longer than an epoch.
