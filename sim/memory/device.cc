@@ -34,7 +34,10 @@ Time Device::read(std::uint64_t line, Time now) {
 }
 
 void Device::remember(std::uint64_t line, Time now, const Line* data) {
-  if (until_hook_ != 0 && --until_hook_ == 0) hook_(now);
+  if (until_hook_ != 0) {
+    --until_hook_;
+    if (until_hook_ == 0) hook_(now);
+  }
   ++writes_;
   if (with_contents_) contents_.write(line, *data);
 }

@@ -20,7 +20,7 @@ namespace perdure::memory {
 using Time = std::uint64_t;
 inline constexpr Time kCyclesPerNs = 3;
 constexpr double seconds_of(Time time) { return double(time) / 3e9; }
-constexpr Time cycles_of_us(double us) { return Time(us * 3000 + 0.5); }
+constexpr Time cycles_of_us(double us) { return Time(us * 1000 * kCyclesPerNs); }
 
 inline constexpr std::uint64_t kLineBytes = 64;
 inline constexpr std::uint64_t kPageBytes = 4096;
