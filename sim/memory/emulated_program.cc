@@ -88,9 +88,10 @@ std::string find_part(const std::string& name) {
     const fs::path candidate = folder / name;
     if (fs::exists(candidate)) return candidate;
   }
-  throw Exception(Code::kNotFound, name + ": not in " + here.string() +
-                                       ", in the folder above, or there in " PERDURE_PARTS
-                                       "; build or install Perdure whole (builds with sanitizers have no guests)");
+  throw Exception(Code::kNotFound,
+                  name + ": not in " + here.string() +
+                      ", in the folder above, or there in " PERDURE_PARTS
+                      "; build or install Perdure whole (builds with sanitizers have no guests)");
 }
 
 EmulatedProgram::EmulatedProgram(const Launch& launch) : name_(launch.program) {
