@@ -14,6 +14,8 @@
 //   - With one, or with several threads, each thread that changes the arena holds a Guard from before the first store
 //     of a change to after the last; no epoch ends meanwhile. Reading needs none. persist() must not be called inside.
 //
+// C programs meet arenas through perdure/arena_c.h.
+//
 // Not for: changes that must each be durable when they return (use a Pool); objects that point out of the arena, to
 // functions or virtual tables, or to things of this process only (locks, files, threads): the next run has others; files
 // from strangers: what is in an arena is pointers, and only the tables of the heap are checked.
@@ -123,6 +125,10 @@ class Arena {
     checkpoint::Gate* gate_;
   };
   Guard pause() { return Guard(*this); }
+  /// The same, where a change does not begin and end in one scope.
+  void enter() { gate_->enter(); }
+  void leave() { gate_->leave(); }
+  bool entered_here() const { return gate_->entered_here(); }
 
   /// Errors: throws Exception kNoSpace, kInvalid (alignment above 16 KiB). Threads: any, inside a Guard as any change.
   void* allocate(std::size_t bytes, std::size_t alignment = alignof(std::max_align_t)) {
@@ -130,6 +136,8 @@ class Arena {
   }
   /// An object that allocate() gave; what is plainly none stops the program.
   void deallocate(void* object) { heap_->deallocate(object); }
+  /// The object with so many bytes, in its place or moved, as realloc() does. Errors: throws Exception kNoSpace.
+  void* resize(void* object, std::size_t bytes) { return heap_->resize(object, bytes); }
   template <class T = std::byte>
   arena_allocator<T> allocator() const {
     return arena_allocator<T>(*heap_);
@@ -141,12 +149,17 @@ class Arena {
   /// Errors: throws Exception kTypeMismatch, kInvalid (a name has 1 to 39 bytes).
   template <class T>
   T* root(std::string_view name) const {
-    return static_cast<T*>(heap_->root(name, type_id<T>()));
+    return static_cast<T*>(root_of(name, type_id<T>()));
   }
   /// Null takes the root away; the object stays. Errors: throws Exception kInvalid (an object outside), kNoSpace.
   template <class T>
   void set_root(std::string_view name, T* object) {
-    heap_->set_root(name, type_id<T>(), object);
+    set_root_of(name, type_id<T>(), object);
+  }
+  /// The same for a type that only the caller knows; `type` is type_id_of(its name, its size).
+  void* root_of(std::string_view name, std::uint64_t type) const { return heap_->root(name, type); }
+  void set_root_of(std::string_view name, std::uint64_t type, void* object) {
+    heap_->set_root(name, type, object);
   }
   /// The root, made of `arguments` if there is none; a container of arena_allocator gets the allocator, too.
   template <class T, class... Arguments>

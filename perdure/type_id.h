@@ -2,6 +2,7 @@
 // of its type.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 
@@ -101,15 +102,18 @@ constexpr void spell_alike(std::string_view name, Emit emit) {
   }
 }
 
-/// FNV-1a of the type's name, as compilers agree on it, and of its size. Not cryptographic: it
+/// FNV-1a of a type's name, as compilers agree on it, and of its size. Not cryptographic: it
 /// catches mistakes, not malice.
-template <class T>
-constexpr std::uint64_t type_id() {
+constexpr std::uint64_t type_id_of(std::string_view name, std::size_t size) {
   std::uint64_t hash = 0xcbf29ce484222325u;
   const auto mix = [&](std::uint64_t byte) { hash = (hash ^ byte) * 0x100000001b3u; };
-  spell_alike(type_name<T>(), [&](char c) { mix(static_cast<unsigned char>(c)); });
-  for (int shift = 0; shift < 64; shift += 8) mix((sizeof(T) >> shift) & 0xff);
+  spell_alike(name, [&](char c) { mix(static_cast<unsigned char>(c)); });
+  for (int shift = 0; shift < 64; shift += 8) mix((size >> shift) & 0xff);
   return hash;
+}
+template <class T>
+constexpr std::uint64_t type_id() {
+  return type_id_of(type_name<T>(), sizeof(T));
 }
 
 }  // namespace perdure

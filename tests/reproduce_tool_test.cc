@@ -1,7 +1,9 @@
 // `perdure reproduce PAPER --quick`: the reports have the form that programs and browsers may
 // rely on, and what is not known is refused.
+#include <map>
 #include <set>
 #include <sstream>
+#include <stdexcept>
 
 #include <boost/property_tree/xml_parser.hpp>
 #include <nlohmann/json.hpp>
@@ -131,6 +133,68 @@ TEST_P(WholeReport, HasEverySectionInEveryForm) {
   EXPECT_EQ(shown, ids);
 }
 
+const json& series_of(const json& section, const std::string& name) {
+  for (const json& series : section.at("series"))
+    if (series.at("name") == name) return series;
+  throw std::out_of_range(section.at("id").get<std::string>() + " has no series " + name);
+}
+
+TEST_F(ReproduceToolTest, ProgramsUnderEpochsAreMeasured) {
+  const ToolRun done =
+      run({"reproduce", "thynvm", "--runtime", "--quick", "--disk", directory_.string(), "--json",
+           path("report.json"), "--html", path("report.html")});
+  ASSERT_EQ(done.code, 0) << done.err;
+  EXPECT_NE(done.err.find("perl, hash"), std::string::npos) << "tells how far it is";
+  const json report = json::parse(read(path("report.json")));
+  std::map<std::string, json> sections;
+  for (const json& section : report.at("sections")) {
+    SCOPED_TRACE(section.at("id"));
+    sections[section.at("id")] = section;
+    for (const json& series : section.at("series")) expect_series(series);
+    for (const json& judgement : section.at("judgements")) {
+      EXPECT_FALSE(judgement.at("goal").get<std::string>().empty());
+      EXPECT_EQ(judgement.at("why").get<std::string>().empty(), judgement.at("agrees").get<bool>());
+    }
+    EXPECT_NE(done.out.find(section.at("title").get<std::string>()), std::string::npos);
+  }
+  ASSERT_EQ(sections.size(), 6u);
+
+  // Whole pages are never fewer bytes than their blocks. (redis-server need not be there.)
+  constexpr std::size_t kPrograms = 9;
+  const json& slowdown = sections.at("slowdown");
+  const json& log = sections.at("log");
+  for (const char* mode : {"track only, 10 ms", "page, 10 ms", "block, 10 ms", "page, 100 ms",
+                           "block, 100 ms", "block, 1 s", "block, auto"}) {
+    SCOPED_TRACE(mode);
+    const json& points = series_of(slowdown, mode).at("points");
+    EXPECT_GE(points.size(), kPrograms) << slowdown.at("missing");
+    for (const json& point : points) EXPECT_GT(point.at("median"), 0);
+  }
+  // Dictionaries of two interpreters. What a short run writes is mostly its first epoch, of which both modes log the pages
+  // that are not all zeros; blocks, with their marks, must not be more.
+  for (const std::size_t place : {4, 5}) {
+    const auto bytes = [&](const char* mode) {
+      return series_of(log, mode).at("points").at(place).at("median").get<double>();
+    };
+    EXPECT_LE(bytes("for a page written: block, 10 ms"),
+              1.1 * bytes("for a page written: page, 10 ms") + 300)
+        << log.at("x");
+  }
+  // One way to write down what changed costs at most so much.
+  for (const json& point : series_of(log, "of what changed: block, 10 ms").at("points"))
+    EXPECT_LE(point.at("median"), 1.365) << point;
+  EXPECT_EQ(series_of(sections.at("steady"), "block: pause p99").at("points").size(), 1u)
+      << sections.at("steady").at("missing");
+  const json& resumed = sections.at("resume");
+  ASSERT_EQ(resumed.at("missing"), "");
+  EXPECT_GT(series_of(resumed, "resume").at("points").at(0).at("median"), 0);
+  const json& criu = sections.at("criu");
+  EXPECT_NE(criu.at("series").empty(), criu.at("missing").get<std::string>().empty());
+
+  for (const auto& entry : std::filesystem::directory_iterator(directory_))
+    EXPECT_FALSE(entry.is_directory()) << entry.path() << " is left behind";
+}
+
 TEST_F(ReproduceToolTest, OnlyMeasuresWhatIsAskedFor) {
   const ToolRun done = run({"reproduce", "mnemosyne", "--quick", "--only", "figure5,table6",
                             "--json", path("report.json")});
@@ -211,6 +275,8 @@ TEST_F(ReproduceToolTest, RefusesWhatItDoesNotKnow) {
   refused({"reproduce", "mnemosyne", "--quick", "--only", "figure99"}, "figure99");
   refused({"reproduce", "blurred", "--quick", "--only", "table5"}, "blurred has no 'table5'");
   refused({"reproduce", "mnemosyne", "--quick", "--full"}, "--full");
+  refused({"reproduce", "mnemosyne", "--quick", "--runtime"}, "--runtime");
+  refused({"reproduce", "thynvm", "--quick", "--runtime", "--only", "figure7"}, "figure7");
   refused({"reproduce", "mnemosyne", "--quick", "--dir", path("no-such")}, "no-such");
 }
 

@@ -1,9 +1,11 @@
-// check: is this pool, or address space, whole? Works on a private copy in memory; the file is never changed.
-#include <charconv>
+// check: is this pool, address space or arena whole? Works on a private copy in memory; the file is never changed.
 #include <map>
 
+#include "perdure/checkpoint/arena_inspection.h"
 #include "perdure/object/core.h"
+#include "tools/arena.h"
 #include "tools/command.h"
+#include "tools/finding.h"
 #include "tools/mentions.h"
 #include "tools/reachability.h"
 #include "tools/space.h"
@@ -18,38 +20,6 @@ struct Options {
   bool json = false;
 };
 
-/// One thing that is wrong: what, where (a byte offset of the file, or -1 for the pool as a whole),
-/// and the remedy.
-struct Finding {
-  std::string part;
-  std::int64_t at_byte;
-  std::string what;
-  std::string remedy;
-};
-
-constexpr const char* kRestore = "restore the pool from a backup";
-
-/// The library's messages read "file: what … byte N …; remedy".
-Finding from_message(const std::string& part, const std::string& file, std::string message) {
-  if (message.starts_with(file + ": ")) message.erase(0, file.size() + 2);
-  Finding finding{part, -1, message, kRestore};
-  if (const auto semicolon = message.rfind("; "); semicolon != message.npos) {
-    finding.what = message.substr(0, semicolon);
-    finding.remedy = message.substr(semicolon + 2);
-    if (finding.remedy.starts_with("`perdure check`"))
-      finding.remedy = kRestore;  // that is what runs
-  }
-  for (const std::string_view word : {"byte ", "bytes "}) {
-    const auto at = finding.what.find(word);
-    if (at == finding.what.npos) continue;
-    const char* digits = finding.what.data() + at + word.size();
-    if (std::from_chars(digits, finding.what.data() + finding.what.size(), finding.at_byte).ec ==
-        std::errc())
-      break;
-  }
-  return finding;
-}
-
 class Check {
  public:
   explicit Check(const Options& options)
@@ -61,14 +31,7 @@ class Check {
     report_ = {{"file", options_->file}, {"sound", true}};
     if (check_frame() && check_logs()) is_space_ ? check_space() : check_pool();
     report_["sound"] = sound();
-    report_["findings"] = Report::array();
-    for (const Finding& finding : findings_) {
-      report_["findings"].push_back(
-          {{"part", finding.part},
-           {"at_byte", finding.at_byte >= 0 ? Report(finding.at_byte) : Report()},
-           {"what", finding.what},
-           {"remedy", finding.remedy}});
-    }
+    report_["findings"] = describe(findings_);
     print(report_, options_->json);
     return sound() ? kDone : kNegative;
   }
@@ -213,19 +176,31 @@ void add_check_command(CLI::App& app) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand(
       "check", "Verify superblock, tables, logs, heap and reachability, and report leaks");
-  command->add_option("FILE", options->file, "The pool, or the directory of an address space")
+  command
+      ->add_option("FILE", options->file,
+                   "The pool, the arena, or the directory of an address space")
       ->required();
   add_count(*command, "--limit", options->limit, "Leaked objects to list")->capture_default_str();
   command->add_flag("--leaks", options->by_class,
                     "Also tell how many objects of each class leaked, in a heap of objects");
   add_json_flag(*command, options->json);
   command->callback([options] {
-    if (const int code = Check(*options).run(); code != kDone) leave_with(code);
+    int code = kDone;
+    if (checkpoint::is_arena(options->file)) {
+      const Report report = check_arena(options->file);
+      print(report, options->json);
+      code = report["sound"].get<bool>() ? kDone : kNegative;
+    } else {
+      code = Check(*options).run();
+    }
+    if (code != kDone) leave_with(code);
   });
   command->footer(
       "Each finding says what is wrong, at which byte, and what can be done. The file is never "
       "changed.\n"
-      "Exit codes: 0 whole; 1 damage or a leak found; 3 not a pool, in use, or not readable.");
+      "An arena has no types: of what is in it, the tables of the heap and the roots are checked.\n"
+      "Exit codes: 0 whole; 1 damage or a leak found; 3 neither pool nor arena, in use, or not "
+      "readable.");
 }
 
 }  // namespace perdure::tools

@@ -14,6 +14,7 @@
 #ifdef PERDURE_WITH_MEMCACHED
 #include "apps/memcached/commands/serve.h"
 #endif
+#include "apps/run/commands.h"
 #include "bench/bench_command.h"
 #include "bench/reproduce/reproduce_command.h"
 #include "tools/command.h"
@@ -31,6 +32,7 @@ constexpr const char* kAbout =
   perdure compact words.pool fresh.pool                   a copy without what nobody can find
   perdure explore --list                                  cut the power everywhere and look
   perdure torture /dev/shm/t.pool --kills 500             the same with real processes and SIGKILL
+  perdure run --state job.state -- python3 job.py         any program, whose memory survives kill -9
   perdure sim gcc                                         an unmodified program on simulated memories)";
 
 constexpr const char* kFooter =
@@ -67,6 +69,7 @@ int run(int argc, char** argv) {
 #ifdef PERDURE_WITH_MEMCACHED
   perdure::memcached::add_serve_command(app);
 #endif
+  perdure::run::add_run_commands(app);
   perdure::tools::add_explore_command(app);
   perdure::tools::add_torture_command(app);
   perdure::tools::add_sim_command(app, program);

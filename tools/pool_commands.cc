@@ -4,6 +4,8 @@
 #include <fmt/core.h>
 
 #include "perdure/address_space.h"
+#include "perdure/checkpoint/arena_inspection.h"
+#include "tools/arena.h"
 #include "tools/command.h"
 #include "tools/space.h"
 
@@ -52,6 +54,7 @@ void report_info(const Options& options, Pool& pool, const std::string& file, bo
 }
 
 void info(const Options& options) {
+  if (checkpoint::is_arena(options.file)) return print(describe_arena(options.file), options.json);
   std::vector<std::string> findings;
   if (!is_space(options.file)) {
     Pool pool = Pool::inspect(options.file, &findings).value();
@@ -96,7 +99,8 @@ void add_pool_commands(CLI::App& app) {
   add_create_options(*creating, create_options->pool);
   add_open_options(*creating, create_options->pool);
   creating->footer("Example:  perdure create words.pool --capacity 4G --ring 256K --slots 8");
-  add("info", "Tell what a pool, or the directory of an address space, holds; changes nothing",
+  add("info",
+      "Tell what a pool, an arena, or the directory of an address space holds; changes nothing",
       info)
       .first->footer("Example:  perdure info words.pool --json | jq .objects");
   const auto [recovering, recover_options] =

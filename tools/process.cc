@@ -25,14 +25,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string end_of(const std::string& file) {
-  constexpr std::size_t kBytes = 600;
-  std::ostringstream text;
-  text << std::ifstream(file, std::ios::binary).rdbuf();
-  const std::string all = std::move(text).str();
-  return all.size() > kBytes ? all.substr(all.size() - kBytes) : all;
-}
-
 template <class Address>
 bool can_connect(int family, const Address& address) {
   const int probe = ::socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -71,6 +63,14 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
 }
 
 }  // namespace
+
+std::string end_of(const std::string& file) {
+  constexpr std::size_t kBytes = 600;
+  std::ostringstream text;
+  text << std::ifstream(file, std::ios::binary).rdbuf();
+  const std::string all = std::move(text).str();
+  return all.size() > kBytes ? all.substr(all.size() - kBytes) : all;
+}
 
 void become(const std::vector<std::string>& arguments,
             const std::vector<std::string>& environment) {
@@ -125,7 +125,8 @@ void unpack_package(const std::string& name, const std::string& where, const std
 }
 
 Process::Process(const std::vector<std::string>& arguments, const std::string& log,
-                 const std::vector<std::string>& environment, const std::string& directory) {
+                 const std::vector<std::string>& environment, const std::string& directory,
+                 const std::string& output) {
   std::vector<char*> argv = pointers(arguments);
   argv.push_back(nullptr);
   std::vector<char*> variables = pointers(environment);
@@ -134,8 +135,13 @@ Process::Process(const std::vector<std::string>& arguments, const std::string& l
   posix_spawn_file_actions_t actions;
   ::posix_spawn_file_actions_init(&actions);
   ::posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-  ::posix_spawn_file_actions_addopen(&actions, 1, log.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
-  ::posix_spawn_file_actions_adddup2(&actions, 1, 2);
+  ::posix_spawn_file_actions_addopen(&actions, 2, log.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
+  if (output.empty()) {
+    ::posix_spawn_file_actions_adddup2(&actions, 2, 1);
+  } else {
+    ::posix_spawn_file_actions_addopen(&actions, 1, output.c_str(), O_WRONLY | O_CREAT | O_APPEND,
+                                       0600);
+  }
   ::posix_spawn_file_actions_addchdir_np(&actions, directory.c_str());
   const int failed =
       ::posix_spawnp(&pid_, argv[0], &actions, nullptr, argv.data(), variables.data());

@@ -12,10 +12,11 @@ namespace perdure::tools {
 /// A process of another program, killed when its owner goes.
 class Process {
  public:
-  /// Starts `arguments[0]`, looked up in PATH, with what it says going to the file `log`.
-  /// `environment` are further NAME=value. Errors: throws Exception kIo.
+  /// Starts `arguments[0]`, looked up in PATH, with what it says going to the file `log`, but for what goes to the file
+  /// `output`, if there is one. `environment` are further NAME=value. Errors: throws Exception kIo.
   Process(const std::vector<std::string>& arguments, const std::string& log,
-          const std::vector<std::string>& environment = {}, const std::string& directory = ".");
+          const std::vector<std::string>& environment = {}, const std::string& directory = ".",
+          const std::string& output = "");
   ~Process();
   Process(Process&& from) noexcept;
   Process& operator=(Process&&) = delete;
@@ -32,6 +33,9 @@ class Process {
  private:
   pid_t pid_ = -1;
 };
+
+/// The end of a log, for messages.
+std::string end_of(const std::string& file);
 
 /// This process goes on as another program. `environment` are further NAME=value. Errors: throws Exception kIo.
 [[noreturn]] void become(const std::vector<std::string>& arguments,

@@ -66,10 +66,10 @@ std::string html_of(const Section& section) {
   out += paragraph(section.method);
   if (!section.missing.empty()) out += paragraph(section.missing);
   for (const Judgement& judgement : section.judgements) {
-    out += fmt::format("<div class=\"{}\"><b>{}</b> Paper: {}. Here: {}.{}</div>\n",
+    out += fmt::format("<div class=\"{}\"><b>{}</b> {}: {}. Here: {}.{}</div>\n",
                        judgement.agrees ? "agrees" : "differs",
-                       judgement.agrees ? "Agrees." : "Differs.", xml_escaped(judgement.claim),
-                       xml_escaped(judgement.found),
+                       judgement.agrees ? "Agrees." : "Differs.", judgement.goal ? "Goal" : "Paper",
+                       xml_escaped(judgement.claim), xml_escaped(judgement.found),
                        judgement.why.empty() ? "" : " " + xml_escaped(judgement.why));
   }
   if (!section.series.empty()) out += charts_of(section) + table_of(section);
@@ -97,15 +97,20 @@ std::string html_of(const Evaluation& evaluation) {
       "when the values have the direction that it states and lie within a factor of two of its "
       "numbers.");
   if (const std::string warning = load_warning(e); !warning.empty()) out += paragraph(warning);
-  std::size_t agree = 0;
-  std::size_t all = 0;
-  for (const Section& section : evaluation.sections) {
-    for (const Judgement& judgement : section.judgements) {
-      ++all;
-      agree += judgement.agrees ? 1 : 0;
+  for (const bool goal : {false, true}) {
+    std::size_t agree = 0;
+    std::size_t all = 0;
+    for (const Section& section : evaluation.sections) {
+      for (const Judgement& judgement : section.judgements) {
+        if (judgement.goal != goal) continue;
+        ++all;
+        agree += judgement.agrees ? 1 : 0;
+      }
     }
+    if (all > 0)
+      out += paragraph(fmt::format("{} of {} {}.", agree, all,
+                                   goal ? "goals are reached" : "statements of the paper agree"));
   }
-  out += paragraph(fmt::format("{} of {} statements of the paper agree.", agree, all));
   for (const Section& section : evaluation.sections) out += html_of(section);
   return page_of("Perdure beside “" + evaluation.paper + "”", out);
 }

@@ -21,7 +21,10 @@ std::string cell(const std::optional<Spread>& value) {
 
 std::string table_of(const Section& section) {
   // A series a line: sections have more series than a screen has columns.
-  std::vector<std::string> head{section.x_name, ""};
+  // Nor does a name that is a list belong into a column.
+  constexpr std::size_t kWidest = 60;
+  const bool list = section.x_name.size() > kWidest;
+  std::vector<std::string> head{list ? "" : section.x_name, ""};
   for (const double x : section.x) head.push_back(fmt::format("{:.0f}", x));
   Table table(head);
   for (const Series& series : section.series) {
@@ -29,7 +32,7 @@ std::string table_of(const Section& section) {
     for (const std::optional<Spread>& value : series.values) cells.push_back(cell(value));
     table.add(std::move(cells));
   }
-  return table.text();
+  return (list ? section.x_name + "\n" : "") + table.text();
 }
 
 Json json_of(const Series& series, const Section& section) {
@@ -57,7 +60,7 @@ Json json_of(const Section& section) {
   for (const Series& series : section.series) out["series"].push_back(json_of(series, section));
   out["judgements"] = Json::array();
   for (const Judgement& judgement : section.judgements)
-    out["judgements"].push_back({{"paper", judgement.claim},
+    out["judgements"].push_back({{judgement.goal ? "goal" : "paper", judgement.claim},
                                  {"here", judgement.found},
                                  {"agrees", judgement.agrees},
                                  {"why", judgement.why}});
@@ -81,8 +84,8 @@ std::string text_of(const Evaluation& evaluation) {
     if (!section.missing.empty()) out += section.missing + "\n";
     if (!section.series.empty()) out += table_of(section);
     for (const Judgement& judgement : section.judgements) {
-      out += fmt::format("  {}: the paper: {}; here: {}\n", judgement.agrees ? "agrees" : "DIFFERS",
-                         judgement.claim, judgement.found);
+      out += fmt::format("  {}: the {}: {}; here: {}\n", judgement.agrees ? "agrees" : "DIFFERS",
+                         judgement.goal ? "goal" : "paper", judgement.claim, judgement.found);
       if (!judgement.why.empty()) out += "    " + judgement.why + "\n";
     }
   }

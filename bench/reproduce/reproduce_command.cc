@@ -15,6 +15,7 @@
 #include "bench/reproduce/reincarnation.h"
 #include "bench/reproduce/settings.h"
 #include "bench/reproduce/stores.h"
+#include "bench/thynvm/runtime.h"
 #include "bench/thynvm/sections.h"
 #include "tools/command.h"
 
@@ -36,6 +37,7 @@ enum class MemoryModel : std::uint8_t {
   kWriteBuffer,     // of SoftWrAP
   kLineTimes,       // of NV-heaps
   kSimulated,       // of ThyNVM
+  kReal,            // of `perdure run`
 };
 
 struct Paper {
@@ -133,6 +135,22 @@ const Paper& paper_called(const std::string& name) {
                        [&](const Paper& paper) { return paper.name == name; });
 }
 
+/// --runtime: what the paper does to a simulated machine's memory, `perdure run` does to a program's.
+const Paper& runtime_of_thynvm() {
+  static const Paper paper = {thynvm::paper::kName,
+                              "perdure run: ThyNVM's checkpointing in software",
+                              "checkpoint::EpochStore",
+                              false,
+                              {
+                                  {{"slowdown", "pauses", "log"}, thynvm::measure_carried},
+                                  {{"steady"}, one_section<thynvm::measure_steady_load>},
+                                  {{"resume"}, one_section<thynvm::measure_resume>},
+                                  {{"criu"}, one_section<thynvm::measure_criu>},
+                              },
+                              MemoryModel::kReal};
+  return paper;
+}
+
 struct Options {
   std::string paper;
   std::vector<std::string> only;  // empty: all
@@ -142,6 +160,7 @@ struct Options {
   unsigned repetitions = 0;  // 0: those of the setting
   bool quick = false;
   bool full = false;
+  bool runtime = false;
   std::string json_file;
   std::string html_file;
 };
@@ -158,6 +177,7 @@ Settings settings_of(const Options& options) {
   settings.dir = options.dir;
   settings.disk_dir = options.disk_dir;
   settings.seed = options.seed;
+  if (options.runtime) settings.rules = settings.runtime.rules;
   if (options.repetitions != 0) settings.rules.repetitions = options.repetitions;
   return settings;
 }
@@ -179,6 +199,12 @@ Evaluation begin_evaluation(const Paper& paper, const Settings& settings) {
   }
   evaluation.paper = paper.title;
   evaluation.setting = settings.name;
+  if (paper.memory == MemoryModel::kReal) {
+    evaluation.environment.domain = "process";
+    evaluation.environment.dir = settings.disk_dir;
+    evaluation.memory = "none, times are those of this machine with all that runs on it";
+    return evaluation;
+  }
   if (paper.memory == MemoryModel::kSimulated) {
     evaluation.memory =
         "simulated: rows of DRAM answer in 40 ns (open) or 80, of NVM in 40, 128 (clean) or 368 "
@@ -231,7 +257,9 @@ void refuse_foreign(const Paper& paper, const std::vector<std::string>& only) {
 
 void run(const Options& options) {
   const auto start = std::chrono::steady_clock::now();
-  const Paper& paper = paper_called(options.paper);
+  if (options.runtime && options.paper != thynvm::paper::kName)
+    throw CLI::ValidationError("--runtime", "only thynvm has it");
+  const Paper& paper = options.runtime ? runtime_of_thynvm() : paper_called(options.paper);
   refuse_foreign(paper, options.only);
   // Before minutes are spent: can the reports be written?
   for (const std::string& file : {options.json_file, options.html_file}) {
@@ -291,10 +319,13 @@ void add_reproduce_command(CLI::App& app) {
                    "where pools and files go: a file system in memory (default /dev/shm)")
       ->check(CLI::ExistingDirectory);
   command
-      ->add_option("--disk", options->disk_dir,
-                   "where the files of nvheaps' figure7 go that are on a disk (default the current "
-                   "directory)")
+      ->add_option(
+          "--disk", options->disk_dir,
+          "where the files of nvheaps' figure7 and the state directories of --runtime go, on "
+          "a disk (default the current directory)")
       ->check(CLI::ExistingDirectory);
+  command->add_flag("--runtime", options->runtime,
+                    "with thynvm: measure `perdure run` on this machine, instead of the simulator");
   tools::add_count(*command, "--seed", options->seed, "of the keys");
   command->add_option("--reps", options->repetitions, "runs of each measurement")
       ->check(CLI::Range(1, 1000));

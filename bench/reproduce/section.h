@@ -30,12 +30,13 @@ struct Series {
   double at(std::size_t place) const { return values.at(place).value().median; }
 };
 
-/// One sentence of the paper held against what was measured.
+/// One sentence of the paper, or a goal of ours, held against what was measured.
 struct Judgement {
   std::string claim;  // the paper's
   std::string found;  // ours, in numbers
   bool agrees = false;
-  std::string why;  // where it does not: what in the measured values makes the difference
+  std::string why;    // where it does not: what in the measured values makes the difference
+  bool goal = false;  // the claim is a goal of ours
 };
 
 struct Section {

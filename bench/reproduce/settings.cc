@@ -74,6 +74,8 @@ Settings quick_settings() {
                      .block_entries = {256, 2048},
                      .epochs_ms = {1, 10},
                      .nvm_percent = {100, 400}};
+  settings.runtime = {
+      .rules = {1, .05}, .work = .01, .steady_mib = 32, .steady_s = .3, .resumes = 2};
   return settings;
 }
 
@@ -101,6 +103,10 @@ Settings full_settings() {
   settings.thynvm.factor = 3;
   settings.thynvm.operations = 50'000;
   settings.thynvm.instructions = 1'000'000'000;
+  settings.runtime.rules = {7, 6};
+  settings.runtime.work = 3;
+  settings.runtime.most_s = 3 * 3600;
+  settings.runtime.steady_s = 20;
   return settings;
 }
 

@@ -64,10 +64,20 @@ struct ThyNvmSettings {
   std::vector<double> nvm_percent = {50, 100, 200, 400};
 };
 
+/// Of `perdure run`, ThyNVM's checkpointing in software, which is measured.
+struct RuntimeSettings {
+  RaceRules rules{3, 2};
+  double work = 1;      // of the programs: some two seconds for most
+  double most_s = 720;  // for all programs: fewer rounds if need be
+  std::uint64_t steady_mib = 256;
+  double steady_s = 6;
+  unsigned resumes = 5;
+};
+
 struct Settings {
   std::string name;  // quick, default or full
   std::string dir;
-  std::string disk_dir = ".";  // Figure 7 of NV-heaps
+  std::string disk_dir = ".";  // Figure 7 of NV-heaps, the state directories of `perdure run`
   std::uint64_t seed = 1;
   RaceRules rules;
   EmulatedMemory memory;                    // of every experiment but Figure 7
@@ -88,6 +98,7 @@ struct Settings {
   SoftwrapSettings softwrap;
   NvHeapsSettings nvheaps;
   ThyNvmSettings thynvm;
+  RuntimeSettings runtime;
 };
 
 Settings default_settings();

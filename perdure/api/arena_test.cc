@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,6 +11,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <random>
 #include <string>
 #include <thread>
@@ -18,6 +20,7 @@
 #include <gtest/gtest.h>
 
 #include "perdure/api/arena_test_fixture.h"
+#include "perdure/base/words.h"
 
 namespace perdure {
 namespace {
@@ -69,6 +72,57 @@ TEST_P(ArenaTest, EveryEpochOfARandomProgramIsSavedExactly) {
   }
 }
 
+TEST_P(ArenaTest, HotPagesAreSavedLikeAllOthersAlsoWhenTheyCool) {
+  constexpr std::size_t kBytes = 2 << 20;
+  std::mt19937_64 random(8);
+  std::vector<char> saved(kBytes);
+  Arena::create(file, options).value();
+  std::uint64_t most_hot = 0;
+  for (int run = 0; run < 12; ++run) {
+    auto arena = reopen();
+    auto* bytes = arena.root<char>("bytes");
+    if (bytes == nullptr) {
+      bytes = static_cast<char*>(arena.allocate(kBytes));
+      arena.set_root("bytes", bytes);
+    }
+    ASSERT_EQ(std::memcmp(bytes, saved.data(), kBytes), 0) << "run " << run;
+    // The first of these pages change in each epoch, but for a rest now and then; one of the others sometimes.
+    const int epochs = 4 + static_cast<int>(random() % 12);
+    for (int epoch = 0; epoch < epochs; ++epoch) {
+      if (random() % 4 != 0) {
+        for (std::size_t at = 0; at < kBytes / 2; at += kPageBytes) ++bytes[at + random() % 4096];
+      }
+      ++bytes[random() % kBytes];
+      arena.persist().value();
+      most_hot = std::max(most_hot, arena.epoch().hot_pages);
+    }
+    std::copy(bytes, bytes + kBytes, saved.begin());
+  }
+  EXPECT_GT(most_hot, 200u);
+}
+
+TEST_P(ArenaTest, OnlyHotPagesAreComparedThatWereNotWritten) {
+  auto arena = Arena::create(file, options).value();
+  constexpr std::uint64_t kHot = 200;
+  auto* bytes = static_cast<char*>(arena.allocate(400 * kPageBytes));
+  const auto pages_of_epoch = [&](bool others) {
+    for (std::uint64_t page = 0; page < kHot; ++page) ++bytes[page * kPageBytes];
+    for (std::uint64_t page = kHot; page < 400 && others; page += 7) ++bytes[page * kPageBytes];
+    const std::uint64_t before = arena.epoch().written_pages;
+    arena.persist().value();
+    return arena.epoch().written_pages - before;
+  };
+  for (int epoch = 0; epoch < 5; ++epoch) pages_of_epoch(false);
+  EXPECT_EQ(arena.epoch().hot_pages, kHot);
+  EXPECT_EQ(pages_of_epoch(true), kHot + 29);
+  EXPECT_EQ(pages_of_epoch(false), kHot) << "the others are watched again";
+  // Nothing changes any more: compared twice, then watched.
+  const std::uint64_t before = arena.epoch().written_pages;
+  for (int epoch = 0; epoch < 5; ++epoch) arena.persist().value();
+  EXPECT_EQ(arena.epoch().written_pages - before, 2 * kHot);
+  EXPECT_EQ(arena.epoch().hot_pages, 0u);
+}
+
 TEST_P(ArenaTest, TheTimerEndsEpochsBetweenChanges) {
   options.epoch = std::chrono::milliseconds(1);
   options.durable = ArenaDurable::kProcess;
@@ -98,6 +152,45 @@ TEST_P(ArenaTest, TheTimerEndsEpochsBetweenChanges) {
   EXPECT_EQ(numbers[0], numbers[8]);
   EXPECT_EQ(numbers[16], numbers[24]);
   EXPECT_GT(numbers[0] + numbers[16], 0u);
+}
+
+TEST_P(ArenaTest, AForkedChildDoesNotHaveItAndTheParentGoesOn) {
+  options.epoch = std::chrono::milliseconds(1);
+  options.durable = ArenaDurable::kProcess;
+  std::uint64_t reached = 0;
+  {
+    std::optional<Arena> arena = Arena::create(file, options).value();
+    auto& numbers = arena->make_root<Numbers>("numbers", Numbers::size_type{16});
+    for (int turn = 0; turn < 20; ++turn) {
+      const pid_t child = ::fork();
+      if (child == 0) {
+        unsigned char resident = 0;
+        const bool there = ::mincore(arena->address(), 4096, &resident) == 0;
+        const auto persisted = arena->persist();
+        const bool refused = !persisted.ok() && persisted.error().code == Code::kMisuse;
+        arena.reset();  // neither ends the parent's epochs nor waits for threads that are not here
+        ::_exit(there ? 1 : refused ? 0 : 2);
+      }
+      const std::uint64_t before = arena->epoch().ended;
+      while (arena->epoch().ended < before + 5) {
+        const auto guard = arena->pause();
+        ++numbers[0];
+        ++numbers[8];
+      }
+      int status = -1;
+      ASSERT_EQ(::waitpid(child, &status, 0), child);
+      EXPECT_EQ(status, 0) << "1: the memory is in the child, 2: it can persist";
+    }
+    arena->persist().value();
+    reached = numbers[0];
+    EXPECT_EQ(Arena::open(file, options).error().code, Code::kBusy)
+        << "no child took the lock along";
+  }
+  options.epoch = {};
+  auto arena = reopen();
+  const auto& numbers = *arena.root<Numbers>("numbers");
+  EXPECT_EQ(numbers[0], reached);
+  EXPECT_EQ(numbers[8], reached);
 }
 
 TEST_P(ArenaTest, PmrContainersLiveInItToo) {

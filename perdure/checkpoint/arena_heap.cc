@@ -161,27 +161,37 @@ void* ArenaHeap::allocate(std::size_t bytes, std::size_t alignment) {
                                       " are taken; create a larger one");
 }
 
-void ArenaHeap::deallocate(void* object) {
-  if (object == nullptr) return;
-  const std::lock_guard lock(mutex_);
-  const auto offset = static_cast<std::uint64_t>(static_cast<std::byte*>(object) - address_of(0));
+std::uint32_t ArenaHeap::chunk_of(const void* object) const {
+  const auto offset =
+      static_cast<std::uint64_t>(static_cast<const std::byte*>(object) - address_of(0));
   PERDURE_CHECK(offset < std::uint64_t{chunk_count_} * kChunkBytes,
                 "an object given back to an arena is not of it");
   const auto at = static_cast<std::uint32_t>(offset / kChunkBytes);
   const auto inner = static_cast<std::uint32_t>(offset % kChunkBytes);
-  Chunk& chunk = chunks()[at];
+  const Chunk& chunk = chunks()[at];
   if (chunk.kind == Kind::kLarge) {
     PERDURE_CHECK(inner == 0, "an address inside an object of an arena is given back");
-    const std::uint32_t count = chunk.count;
-    used_bytes_ -= std::uint64_t{count} * kChunkBytes;
-    give_run(at, count);
+  } else {
+    PERDURE_CHECK(chunk.kind == Kind::kObjects && chunk.used > 0 &&
+                      inner % kSizes[chunk.size_class] == 0 &&
+                      inner / kSizes[chunk.size_class] < chunk.carved,
+                  "what is given back to an arena is no object of it, or was given back");
+  }
+  return at;
+}
+
+void ArenaHeap::deallocate(void* object) {
+  if (object == nullptr) return;
+  const std::lock_guard lock(mutex_);
+  const std::uint32_t at = chunk_of(object);
+  Chunk& chunk = chunks()[at];
+  if (chunk.kind == Kind::kLarge) {
+    used_bytes_ -= std::uint64_t{chunk.count} * kChunkBytes;
+    give_run(at, chunk.count);
     return;
   }
-  PERDURE_CHECK(chunk.kind == Kind::kObjects && chunk.used > 0 &&
-                    inner % kSizes[chunk.size_class] == 0 &&
-                    inner / kSizes[chunk.size_class] < chunk.carved,
-                "what is given back to an arena is no object of it, or was given back");
   const std::uint8_t size_class = chunk.size_class;
+  const auto inner = static_cast<std::size_t>(static_cast<std::byte*>(object) - address_of(at));
   std::memcpy(object, &chunk.free_head, sizeof(chunk.free_head));
   chunk.free_head = static_cast<std::uint16_t>(inner / kSizes[size_class]);
   used_bytes_ -= kSizes[size_class];
@@ -190,6 +200,33 @@ void ArenaHeap::deallocate(void* object) {
     unlink(partial_[size_class], at);
     give_run(at, 1);
   }
+}
+
+void* ArenaHeap::resize(void* object, std::size_t bytes) {
+  if (object == nullptr) return allocate(bytes);
+  std::size_t had = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    const std::uint32_t at = chunk_of(object);
+    Chunk& chunk = chunks()[at];
+    const bool large = chunk.kind == Kind::kLarge;
+    had = large ? std::size_t{chunk.count} * kChunkBytes : kSizes[chunk.size_class];
+    const std::uint8_t fits = class_of(std::max<std::size_t>(bytes, 1), alignof(std::max_align_t));
+    if (!large && fits == chunk.size_class) return object;
+    if (large && fits == kClasses && bytes <= had) {
+      const auto count = static_cast<std::uint32_t>(round_up(bytes, kChunkBytes) / kChunkBytes);
+      if (const std::uint32_t rest = chunk.count - count; rest > 0) {
+        chunk.count = count;
+        used_bytes_ -= std::uint64_t{rest} * kChunkBytes;
+        give_run(at + count, rest);
+      }
+      return object;
+    }
+  }
+  void* const fresh = allocate(bytes);
+  std::memcpy(fresh, object, std::min(had, bytes));
+  deallocate(object);
+  return fresh;
 }
 
 ArenaHeap::Root* ArenaHeap::find_root(std::string_view name) {

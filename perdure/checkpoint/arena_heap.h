@@ -34,13 +34,19 @@ class ArenaHeap final {
   /// Requires: at least kLeastCapacity; base aligned to kChunkBytes, and the address that pointers in it mean.
   /// Errors: kVersion, kCorrupt (or of another size).
   static Result<ArenaHeap*> open(std::byte* base, std::uint64_t capacity, bool fresh);
-  /// What is wrong with its tables, as memory of so many bytes; empty: nothing. Loads only.
-  std::string find_fault(std::uint64_t capacity) const;
+  /// What is wrong with its tables, as memory of so many bytes that belongs at `address`; empty: nothing. Loads only.
+  std::string find_fault(std::uint64_t capacity, std::uint64_t address) const;
+  std::string find_fault(std::uint64_t capacity) const {
+    return find_fault(capacity, reinterpret_cast<std::uintptr_t>(this));
+  }
 
   /// Errors: throws Exception kNoSpace, kInvalid (alignment above 16 KiB). Threads: any.
   void* allocate(std::size_t bytes, std::size_t alignment = alignof(std::max_align_t));
   /// Requires: an object that allocate() gave and nobody gave back. What is plainly none stops the program.
   void deallocate(void* object);
+  /// The object with so many bytes, aligned as by default: in its place, or elsewhere with its contents. Null makes one.
+  /// Requires: as deallocate(). Errors: throws Exception kNoSpace; the object is as it was.
+  void* resize(void* object, std::size_t bytes);
   std::uint64_t used_bytes() const { return used_bytes_; }
   std::uint64_t capacity() const { return capacity_; }
 
@@ -53,6 +59,10 @@ class ArenaHeap final {
   void* root(std::string_view name, std::uint64_t type);
   /// Null takes it away. Errors: throws kInvalid (name, or an address outside), kNoSpace.
   void set_root(std::string_view name, std::uint64_t type, void* object);
+  /// Also the free ones.
+  const std::array<Root, kRoots>& roots() const { return roots_; }
+  /// How many objects there are. Requires: no fault.
+  std::uint64_t count_objects() const;
 
   std::pmr::memory_resource* resource() { return &resource_; }
 
@@ -90,6 +100,8 @@ class ArenaHeap final {
   Chunk* chunks() { return reinterpret_cast<Chunk*>(this + 1); }
   const Chunk* chunks() const { return reinterpret_cast<const Chunk*>(this + 1); }
   std::byte* address_of(std::uint32_t chunk);
+  /// Where an object is. What is plainly none stops the program.
+  std::uint32_t chunk_of(const void* object) const;
   void* take_object(std::uint8_t size_class);
   std::uint32_t take_run(std::uint32_t count);
   void give_run(std::uint32_t first, std::uint32_t count);

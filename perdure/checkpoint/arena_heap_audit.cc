@@ -15,7 +15,7 @@ std::uint64_t ArenaHeap::first_offset(std::uint64_t capacity) {
   return round_up(sizeof(ArenaHeap) + capacity / kChunkBytes * sizeof(Chunk), kChunkBytes);
 }
 
-std::string ArenaHeap::find_fault(std::uint64_t capacity) const {
+std::string ArenaHeap::find_fault(std::uint64_t capacity, std::uint64_t address) const {
   const auto of_chunk = [](std::uint32_t chunk, const char* what) {
     return "the arena's heap: chunk " + std::to_string(chunk) + ": " + what;
   };
@@ -93,11 +93,19 @@ std::string ArenaHeap::find_fault(std::uint64_t capacity) const {
   if (forgotten(in_bin) || forgotten(in_partial)) return "the arena's heap: a chunk in no list";
 
   for (const Root& root : roots_) {
-    if (root.address != 0 && !inside(root.address, 1, reinterpret_cast<std::uintptr_t>(this),
-                                     reinterpret_cast<std::uintptr_t>(this) + capacity_))
+    if (root.address != 0 && !inside(root.address, 1, address, address + capacity_))
       return "the arena's heap: a root outside of the arena";
   }
   return {};
+}
+
+std::uint64_t ArenaHeap::count_objects() const {
+  std::uint64_t objects = 0;
+  for (std::uint32_t at = 0; at < chunk_count_; at += chunks()[at].count) {
+    const Chunk& chunk = chunks()[at];
+    objects += chunk.kind == Kind::kLarge ? 1 : chunk.kind == Kind::kObjects ? chunk.used : 0;
+  }
+  return objects;
 }
 
 }  // namespace perdure::checkpoint

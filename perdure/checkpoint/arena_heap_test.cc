@@ -67,6 +67,41 @@ TEST(ArenaHeap, ObjectsNeverOverlapAndAllComesBack) {
   EXPECT_NO_THROW(heap.deallocate(heap.allocate(kCapacity - 64 * 1024)));
 }
 
+TEST(ArenaHeap, ResizedObjectsKeepWhatFits) {
+  const auto memory = zeros();
+  ArenaHeap& heap = *ArenaHeap::open(memory.get(), kCapacity, true).value();
+  std::mt19937_64 random(6);
+  struct Object {
+    std::byte* at = nullptr;
+    std::vector<std::byte> contents;
+  };
+  std::vector<Object> objects(12);
+  int stayed = 0;
+  for (int turn = 0; turn < 20'000; ++turn) {
+    Object& object = objects[random() % objects.size()];
+    const std::size_t bytes = random() % (random() % 2 == 0 ? 300 : 90'000);
+    auto* const at = static_cast<std::byte*>(heap.resize(object.at, bytes));
+    stayed += at == object.at ? 1 : 0;
+    ASSERT_EQ(reinterpret_cast<std::uintptr_t>(at) % alignof(std::max_align_t), 0u);
+    const std::size_t kept = std::min(bytes, object.contents.size());
+    ASSERT_EQ(std::memcmp(at, object.contents.data(), kept), 0) << turn;
+    object.at = at;
+    object.contents.resize(bytes);
+    for (std::size_t i = 0; i < bytes; ++i)
+      at[i] = object.contents[i] = static_cast<std::byte>(random());
+    if (turn % 200 == 0) {
+      ASSERT_EQ(heap.find_fault(kCapacity), "") << turn;
+    }
+  }
+  EXPECT_GT(stayed, 1000);
+  EXPECT_THROW(heap.resize(objects[0].at, kCapacity), Exception);
+  const auto& kept = objects[0];
+  EXPECT_EQ(std::memcmp(kept.at, kept.contents.data(), kept.contents.size()), 0);
+  for (const Object& object : objects) heap.deallocate(object.at);
+  EXPECT_EQ(heap.used_bytes(), 0u);
+  EXPECT_EQ(heap.find_fault(kCapacity), "");
+}
+
 TEST(ArenaHeap, DamagedTablesAreFoundAndNeverFollowed) {
   const auto memory = zeros();
   ArenaHeap& heap = *ArenaHeap::open(memory.get(), kCapacity, true).value();

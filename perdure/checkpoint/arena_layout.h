@@ -36,6 +36,8 @@ inline constexpr std::uint64_t kArenaMagic = 0x0a45524144524550;    // "PERDARE\
 inline constexpr std::uint64_t kStateMagic = 0x0a4d4f4844524550;    // "PERDHOM\n"
 inline constexpr std::uint64_t kSegmentMagic = 0x0a47455344524550;  // "PERDSEG\n"
 inline constexpr std::uint32_t kArenaVersion = 1;
+// Incompatible features.
+inline constexpr std::uint64_t kHoldsProgram = 1;  // the image of a carried program: apps/run/layout.h
 inline constexpr std::uint64_t kMaxArenaBytes = std::uint64_t{1} << 40;
 inline constexpr std::uint64_t kMinArenaBytes = std::uint64_t{64} << 10;
 

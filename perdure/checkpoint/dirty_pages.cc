@@ -65,20 +65,36 @@ class Userfault final : public DirtyPages {
       return io_error("userfaultfd: protecting a range");
     self->pagemap_ = Descriptor(::open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC));
     if (self->pagemap_.get() < 0) return io_error("/proc/self/pagemap");
-    std::vector<PageRange> none;
-    if (auto scanned = self->collect(none); !scanned) return scanned.error();
+    if (auto watched = self->watch_again({0, pages}); !watched) return watched.error();
     return std::unique_ptr<DirtyPages>(std::move(self));
   }
 
-  Result<void> collect(std::vector<PageRange>& into) override {
+  Result<void> collect(std::vector<PageRange>& into, bool again) override {
+    return scan(begin_, end_, again, [&](const ScannedRegion& region) {
+      into.push_back(
+          {(region.start - begin_) / kPageBytes, (region.end - region.start) / kPageBytes});
+    });
+  }
+  Result<void> watch_again(const PageRange& range) override {
+    const std::uint64_t begin = begin_ + range.first * kPageBytes;
+    return scan(begin, begin + range.count * kPageBytes, true, [](const ScannedRegion&) {});
+  }
+  Tracking tracking() const override { return Tracking::kUserfault; }
+
+ private:
+  Userfault() = default;
+
+  /// visit(ScannedRegion) for each run of written pages; with `again` they are protected in the same walk.
+  template <class Visit>
+  Result<void> scan(std::uint64_t begin, std::uint64_t end, bool again, Visit visit) {
     std::array<ScannedRegion, 512> regions;
-    for (std::uint64_t at = begin_; at < end_;) {
+    for (std::uint64_t at = begin; at < end;) {
       ScanArguments scan{};
       scan.size = sizeof(scan);
       // The check makes a range that somebody mapped anew, which nobody watches, an error.
-      scan.flags = kScanWpMatching | kScanCheckWpAsync;
+      scan.flags = kScanCheckWpAsync | (again ? kScanWpMatching : 0);
       scan.start = at;
-      scan.end = end_;
+      scan.end = end;
       scan.regions = reinterpret_cast<std::uintptr_t>(regions.data());
       scan.region_count = regions.size();
       scan.category_mask = kPageIsWritten;
@@ -88,19 +104,12 @@ class Userfault final : public DirtyPages {
         if (errno == EINTR) continue;
         return io_error("PAGEMAP_SCAN");
       }
-      for (int i = 0; i < found; ++i) {
-        const ScannedRegion& region = regions[static_cast<std::size_t>(i)];
-        into.push_back(
-            {(region.start - begin_) / kPageBytes, (region.end - region.start) / kPageBytes});
-      }
+      for (int i = 0; i < found; ++i) visit(regions[static_cast<std::size_t>(i)]);
       at = scan.walk_end;
     }
     return {};
   }
-  Tracking tracking() const override { return Tracking::kUserfault; }
 
- private:
-  Userfault() = default;
   std::uint64_t begin_ = 0;
   std::uint64_t end_ = 0;
   Descriptor faults_;

@@ -35,9 +35,12 @@ class DirtyPages {
   /// Ends watching; the range can be written as before.
   virtual ~DirtyPages() = default;
 
-  /// The pages written since the last call, in order; all of them are watched again.
-  /// Requires: nobody writes meanwhile. Errors: kIo.
-  virtual Result<void> collect(std::vector<PageRange>& into) = 0;
+  /// The pages, in order, that were written since they were last watched. `again`: all are watched again.
+  /// Requires: nobody writes until those are watched that are to be. Errors: kIo.
+  virtual Result<void> collect(std::vector<PageRange>& into, bool again) = 0;
+  /// Watches these again; those of them that are watched already stay so. What was collected, and is not watched again, is
+  /// collected the next time, too. Errors: kIo.
+  virtual Result<void> watch_again(const PageRange& range) = 0;
   virtual Tracking tracking() const = 0;
 };
 

@@ -76,15 +76,18 @@ class EpochStore {
     std::uint64_t log_bytes = 0;  // a segment is left when it holds so much; 0: when it is full
     Rules rules{};
     std::function<std::uint64_t()> salt{};  // random by default
+    std::uint64_t features = 0;             // that the file must have, and no others
   };
 
   /// The superblock of a new arena. Errors: kInvalid.
   static Result<ArenaSuperblock> plan(const std::string& name, std::uint64_t capacity_bytes,
-                                      std::uint64_t log_bytes, std::uint64_t address);
+                                      std::uint64_t log_bytes, std::uint64_t address,
+                                      std::uint64_t features = 0);
   /// Writes what a new arena's file needs beside zeros; the caller syncs.
   static bool format(Storage& storage, const ArenaSuperblock& super);
   /// Errors: kForeign, kVersion, kCorrupt, kTruncated, kIo.
-  static Result<ArenaSuperblock> read_superblock(Storage& storage, const std::string& name);
+  static Result<ArenaSuperblock> read_superblock(Storage& storage, const std::string& name,
+                                                 std::uint64_t features = 0);
 
   /// Recovers. `log` and `home` are the same file; the first is used by commit(), the other by bring_home().
   /// `inspect`: nothing is written, and the image is home with all that for_each_piece_of_last() tells.
@@ -93,7 +96,20 @@ class EpochStore {
                                                   const std::string& name, Options options,
                                                   bool inspect = false);
 
+  /// Makes the last committed epoch one that never was: the next open() finds the one before. Requires: opened
+  /// with `inspect`. Errors: kNotFound: it is the only one; kPoisoned.
+  Result<void> forget_last();
+
+  /// A segment of the log: its head (zeros: none that checks), and how far its epochs reach.
+  struct Segment {
+    SegmentHead head{};
+    std::uint64_t last_epoch = 0;  // 0: none
+    std::uint64_t used = 0;        // bytes
+  };
+
   const ArenaSuperblock& superblock() const { return super_; }
+  /// As opening found it. Requires: opened to inspect.
+  const Segment& segment(int number) const { return segments_[number]; }
   /// L; 0: nothing was ever committed, the image is zeros.
   std::uint64_t epoch() const { return committed_.load(std::memory_order_acquire); }
   std::uint64_t home_epoch() const { return home_epoch_.load(std::memory_order_acquire); }
@@ -113,11 +129,6 @@ class EpochStore {
   std::uint64_t home_bytes_written() const { return home_written_.load(std::memory_order_relaxed); }
 
  private:
-  struct Segment {
-    SegmentHead head{};
-    std::uint64_t last_epoch = 0;  // 0: none
-    std::uint64_t used = 0;        // bytes
-  };
   struct Placed {
     int segment;
     Group group;

@@ -48,13 +48,15 @@ Result<void> check_sizes(const ArenaSuperblock& super, const std::string& name) 
 }  // namespace
 
 Result<ArenaSuperblock> EpochStore::plan(const std::string& name, std::uint64_t capacity_bytes,
-                                         std::uint64_t log_bytes, std::uint64_t address) {
+                                         std::uint64_t log_bytes, std::uint64_t address,
+                                         std::uint64_t features) {
   ArenaSuperblock super{};
   super.magic = kArenaMagic;
   super.version = kArenaVersion;
   super.superblock_bytes = sizeof(super);
   if (::getrandom(super.uuid, sizeof(super.uuid), 0) != sizeof(super.uuid))
     return io_error(name + ": drawing a uuid");
+  super.incompatible = features;
   super.address = address;
   super.capacity_bytes = capacity_bytes;
   if (capacity_bytes <= kMaxArenaBytes)
@@ -73,7 +75,8 @@ bool EpochStore::format(Storage& storage, const ArenaSuperblock& super) {
          storage.write(&super, sizeof(super), 0);
 }
 
-Result<ArenaSuperblock> EpochStore::read_superblock(Storage& storage, const std::string& name) {
+Result<ArenaSuperblock> EpochStore::read_superblock(Storage& storage, const std::string& name,
+                                                    std::uint64_t features) {
   const auto foreign = [&] {
     return Error{Code::kForeign,
                  name + ": not a Perdure arena (no magic at byte 0); Arena::create makes one"};
@@ -92,7 +95,12 @@ Result<ArenaSuperblock> EpochStore::read_superblock(Storage& storage, const std:
     return Error{Code::kVersion, name + ": arena format version " + std::to_string(super.version) +
                                      " with a superblock of " +
                                      std::to_string(super.superblock_bytes) + " bytes is unknown"};
-  if (super.incompatible != 0)
+  if (super.incompatible == kHoldsProgram && features == 0)
+    return Error{Code::kForeign,
+                 name + ": holds the memory of a program; `perdure resume` brings it back"};
+  if (super.incompatible == 0 && features == kHoldsProgram)
+    return Error{Code::kForeign, name + ": is an arena, and holds no program"};
+  if (super.incompatible != features)
     return Error{Code::kVersion,
                  name + ": uses features that this release does not know; use a newer release"};
   if (auto sizes = check_sizes(super, name); !sizes)
@@ -215,7 +223,7 @@ Result<void> EpochStore::settle() {
 Result<std::unique_ptr<EpochStore>> EpochStore::open(Storage& log, Storage& home,
                                                      const std::string& name, Options options,
                                                      bool inspect) {
-  auto super = read_superblock(log, name);
+  auto super = read_superblock(log, name, options.features);
   if (!super) return super.error();
   std::unique_ptr<EpochStore> store(
       new EpochStore(log, home, name, super.value(), std::move(options)));
@@ -225,6 +233,16 @@ Result<std::unique_ptr<EpochStore>> EpochStore::open(Storage& log, Storage& home
     if (auto settled = store->settle(); !settled) return settled.error();
   }
   return store;
+}
+
+Result<void> EpochStore::forget_last() {
+  if (found_.empty() || epoch() == 1)
+    return Error{Code::kNotFound, name_ + ": has no epoch before its last one"};
+  // Its first record is spoilt, and it ends there.
+  const Record nothing{};
+  if (!log_.write(&nothing, sizeof(nothing), found_.back().group.begin))
+    return failed("forgetting the last epoch");
+  return sync(log_, Barrier::kAccept);
 }
 
 Result<void> EpochStore::for_each_piece_of_last(const std::function<void(const Piece&)>& visit) {

@@ -4,29 +4,13 @@
 #include <bit>
 #include <csignal>
 #include <cstring>
+#include <new>
 
 namespace perdure::checkpoint {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr std::size_t kPauses = 4096;
-
-/// Which blocks of two pages differ.
-std::uint64_t differing(const std::byte* a, const std::byte* b) {
-  std::uint64_t mask = 0;
-  for (unsigned block = 0; block < 64; ++block, a += kLineBytes, b += kLineBytes) {
-    std::uint64_t difference = 0;
-    for (std::size_t word = 0; word < kLineBytes; word += kWordBytes) {
-      std::uint64_t left = 0;
-      std::uint64_t right = 0;
-      std::memcpy(&left, a + word, kWordBytes);
-      std::memcpy(&right, b + word, kWordBytes);
-      difference |= left ^ right;
-    }
-    mask |= std::uint64_t{difference != 0} << block;
-  }
-  return mask;
-}
 
 bool all_zeros(const std::byte* page) {
   return page[0] == std::byte{0} && std::memcmp(page, page + 1, kPageBytes - 1) == 0;
@@ -41,7 +25,11 @@ Epochs::Epochs(EpochStore& store, std::byte* memory, std::byte* shadow, DirtyPag
       shadow_(shadow),
       dirty_(dirty),
       period_(period),
-      granularity_(store.superblock().capacity_bytes / kPageBytes) {
+      granularity_(store.superblock().capacity_bytes / kPageBytes),
+      hot_states_(static_cast<std::uint8_t*>(std::calloc(granularity_.pages(), 1))),
+      hot_(hot_states_.get(),
+           dirty.tracking() == Tracking::kMprotect ? kMprotectCosts : kUserfaultCosts) {
+  if (hot_states_ == nullptr) throw std::bad_alloc();
   stats_.epoch = store.epoch();
   // The threads take no signals: a handler of the program may enter the gate.
   sigset_t all;
@@ -145,14 +133,10 @@ Result<void> Epochs::end_epoch() {
   changes_.clear();
   const auto begin = Clock::now();
   gate_.close();
-  auto collected = dirty_.collect(ranges_);
-  std::uint64_t pages = 0;
-  if (collected.ok()) {
-    for (const PageRange& range : ranges_) {
-      for (std::uint64_t page = range.first; page < range.first + range.count; ++page) stage(page);
-      pages += range.count;
-    }
-  }
+  // Watched in the same walk, unless there are hot pages that should not be.
+  const bool watch = !hot_.worth_leaving();
+  auto collected = dirty_.collect(ranges_, watch);
+  if (collected.ok()) collected = stage_all(watch);
   gate_.open();
   const auto pause = std::chrono::nanoseconds(Clock::now() - begin);
 
@@ -163,7 +147,8 @@ Result<void> Epochs::end_epoch() {
     pauses_[stats_.ended % kPauses] = pause;
   }
   ++stats_.ended;
-  stats_.written_pages += pages;
+  for (const PageRange& range : ranges_) stats_.written_pages += range.count;
+  stats_.hot_pages = watch ? 0 : hot_.count();
   for (const Change& change : changes_) {
     const bool whole = change.zeros != 0 || change.mask == ~std::uint64_t{0};
     stats_.whole_pages += whole ? std::max<std::uint32_t>(change.zeros, 1) : 0;
@@ -172,11 +157,46 @@ Result<void> Epochs::end_epoch() {
   return collected;
 }
 
-void Epochs::stage(std::uint64_t page) {
+Result<void> Epochs::stage_all(bool watched) {
+  hot_.begin_epoch();
+  for (std::size_t i = 0; i < ranges_.size(); ++i) {
+    const PageRange& range = ranges_[i];
+    const std::uint64_t end = range.first + range.count;
+    for (std::uint64_t page = range.first; page < end; ++page) {
+      if (page + 1 < end || i + 1 < ranges_.size()) {
+        const std::uint64_t next = page + 1 < end ? page + 1 : ranges_[i + 1].first;
+        fetch_page_early(memory_ + next * kPageBytes);
+        fetch_page_early(shadow_ + next * kPageBytes);
+      }
+      hot_.note(page, stage(page));
+    }
+  }
+  return watched ? Result<void>() : watch_all_but_hot();
+}
+
+Result<void> Epochs::watch_all_but_hot() {
+  if (!hot_.worth_leaving()) return dirty_.watch_again({0, granularity_.pages()});
+  // Pages between two that were written are watched: one call for all from a hot page to the next.
+  PageRange group{0, 0};
+  for (const PageRange& range : ranges_) {
+    for (std::uint64_t page = range.first; page < range.first + range.count; ++page) {
+      if (!hot_.hot(page)) {
+        if (group.count == 0) group.first = page;
+        group.count = page + 1 - group.first;
+      } else if (group.count != 0) {
+        if (auto watched = dirty_.watch_again(group); !watched) return watched;
+        group.count = 0;
+      }
+    }
+  }
+  return group.count != 0 ? dirty_.watch_again(group) : Result<void>();
+}
+
+bool Epochs::stage(std::uint64_t page) {
   const std::byte* const now = memory_ + page * kPageBytes;
   std::byte* const then = shadow_ + page * kPageBytes;
-  const std::uint64_t mask = differing(now, then);
-  if (mask == 0) return;
+  const std::uint64_t mask = differing_(now, then);
+  if (mask == 0) return false;
   const auto number = static_cast<std::uint32_t>(page);
   if (!granularity_.whole(page, static_cast<std::uint32_t>(std::popcount(mask)))) {
     for (std::uint64_t left = mask; left != 0; left &= left - 1) {
@@ -184,7 +204,7 @@ void Epochs::stage(std::uint64_t page) {
       std::memcpy(then + at, now + at, kLineBytes);
     }
     changes_.push_back({number, 0, mask});
-    return;
+    return true;
   }
   std::memcpy(then, now, kPageBytes);
   if (!all_zeros(now)) {
@@ -195,6 +215,7 @@ void Epochs::stage(std::uint64_t page) {
   } else {
     changes_.push_back({number, 1, ~std::uint64_t{0}});
   }
+  return true;
 }
 
 }  // namespace perdure::checkpoint

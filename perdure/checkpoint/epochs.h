@@ -3,9 +3,9 @@
 // The end of an epoch, on a thread of its own:
 //   1. the epoch before it is committed (or this one waits, and is late)
 //   2. the gate is closed: nobody changes memory
-//   3. the kernel says which pages were written, and watches them again
+//   3. the kernel says which pages were written
 //   4. each is compared with the shadow, the image of the epoch before, block by block; what differs is copied
-//      there, and noted
+//      there, and noted; and the pages are watched again, but for hot ones (hot_pages.h): those are compared in each epoch
 //   5. the gate is opened: the program has paused from 2 to here
 //   6. the store commits what was noted, from the shadow, which stays as it is until step 4 of the next epoch
 // Another thread brings home what may be.
@@ -16,6 +16,7 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -26,6 +27,8 @@
 #include "perdure/checkpoint/epoch_store.h"
 #include "perdure/checkpoint/gate.h"
 #include "perdure/checkpoint/granularity.h"
+#include "perdure/checkpoint/hot_pages.h"
+#include "perdure/checkpoint/page_difference.h"
 
 namespace perdure::checkpoint {
 
@@ -36,6 +39,7 @@ struct EpochStats {
   std::uint64_t written_pages = 0;  // pages the program wrote to, in all epochs,
   std::uint64_t whole_pages = 0;    // of which so many were recorded whole,
   std::uint64_t blocks = 0;         // and of the others so many blocks of 64 bytes
+  std::uint64_t hot_pages = 0;      // in the last epoch: not watched, but compared each time
   std::uint64_t log_bytes = 0;      // written to the log
   std::uint64_t home_bytes = 0;     // and to home
   std::chrono::nanoseconds pause_p50{}, pause_p99{}, pause_max{};  // of the last 4096
@@ -62,7 +66,10 @@ class Epochs {
   void bring_home();
   /// Steps 2 to 5.
   Result<void> end_epoch();
-  void stage(std::uint64_t page);
+  Result<void> stage_all(bool watched);
+  /// Whether the page changed.
+  bool stage(std::uint64_t page);
+  Result<void> watch_all_but_hot();
   void fail(const Error& error);
 
   EpochStore& store_;
@@ -70,8 +77,15 @@ class Epochs {
   std::byte* const shadow_;
   DirtyPages& dirty_;
   const std::chrono::milliseconds period_;
+  const PageDifference differing_ = best_page_difference();
   Gate gate_;
   Granularity granularity_;
+  struct Free {
+    void operator()(std::uint8_t* states) const { std::free(states); }
+  };
+  std::unique_ptr<std::uint8_t, Free>
+      hot_states_;  // zeros that take no memory before they are used
+  HotPages hot_;
   std::vector<PageRange> ranges_;
   std::vector<Change> changes_;
 

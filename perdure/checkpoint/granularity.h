@@ -15,6 +15,7 @@ class Granularity {
  public:
   explicit Granularity(std::uint64_t pages) : whole_(pages) {}
 
+  std::uint64_t pages() const { return whole_.size(); }
   /// Whether the page is recorded whole in this epoch, in which so many of its blocks changed.
   bool whole(std::uint64_t page, std::uint32_t changed_blocks) {
     if (changed_blocks > kToPages) {

@@ -110,7 +110,6 @@ BlockState Protocol::state(std::uint32_t block) const {
 
 StoreTo Protocol::store(std::uint32_t block, bool may_spill) {
   moves_.clear();
-  const Place before = visible(block);
   const std::uint32_t page = page_of(block);
   std::uint32_t page_entry = page_entry_of(page);
   if (page_entry == kNone && geometry_.scheme == Scheme::kPagesOnly) {
@@ -120,19 +119,18 @@ StoreTo Protocol::store(std::uint32_t block, bool may_spill) {
     moves_.push_back(
         {page, true, CopyCause::kMigration, {Area::kHome, page}, {Area::kPageCache, page_entry}});
   }
-  if (page_entry != kNone) return store_to_page(block, page_entry, before);
+  if (page_entry != kNone) return store_to_page(block, page_entry);
   const std::uint32_t entry = block_entry_of(block);
-  if (checkpointing_ && rules_.buffer_while_checkpointing)
-    return store_to_buffer(block, entry, before);
-  return store_in_place(block, entry, before, may_spill);
+  if (checkpointing_ && rules_.buffer_while_checkpointing) return store_to_buffer(block, entry);
+  return store_in_place(block, entry, may_spill);
 }
 
-StoreTo Protocol::store_to_page(std::uint32_t block, std::uint32_t page_entry, Place before) {
+StoreTo Protocol::store_to_page(std::uint32_t block, std::uint32_t page_entry) {
   PageEntry& page = pages_[page_entry];
   const std::uint32_t at = block_entry_of(block);
   if (page.frozen && rules_.freeze_pages) {
-    if (geometry_.scheme == Scheme::kPagesOnly) return {Verdict::kWait, {}, before};
-    const StoreTo to = store_to_buffer(block, at, before);
+    if (geometry_.scheme == Scheme::kPagesOnly) return {Verdict::kWait, {}};
+    const StoreTo to = store_to_buffer(block, at);
     if (to.verdict == Verdict::kStore)
       page.stores = std::min(page.stores + 1, Geometry::kMostStores);
     return to;
@@ -143,10 +141,10 @@ StoreTo Protocol::store_to_page(std::uint32_t block, std::uint32_t page_entry, P
   }
   page.dirty = true;
   page.stores = std::min(page.stores + 1, Geometry::kMostStores);
-  return {Verdict::kStore, {Area::kPageCache, page_entry}, before};
+  return {Verdict::kStore, {Area::kPageCache, page_entry}};
 }
 
-StoreTo Protocol::store_to_buffer(std::uint32_t block, std::uint32_t at, Place before) {
+StoreTo Protocol::store_to_buffer(std::uint32_t block, std::uint32_t at) {
   if (at == kNone || blocks_[at].work.area != Area::kBuffer) {
     if (buffers_.free() == 0) return wait_or_end();
     if (at == kNone) at = add_block(block, false);
@@ -160,11 +158,10 @@ StoreTo Protocol::store_to_buffer(std::uint32_t block, std::uint32_t at, Place b
   }
   BlockEntry& entry = blocks_[at];
   entry.stores = std::min(entry.stores + 1, Geometry::kMostStores);
-  return {Verdict::kStore, entry.work, before};
+  return {Verdict::kStore, entry.work};
 }
 
-StoreTo Protocol::store_in_place(std::uint32_t block, std::uint32_t at, Place before,
-                                 bool may_spill) {
+StoreTo Protocol::store_in_place(std::uint32_t block, std::uint32_t at, bool may_spill) {
   if (at == kNone) {
     if (!slot_to_spare()) return wait_or_end();
     at = add_block(block, may_spill);
@@ -188,11 +185,11 @@ StoreTo Protocol::store_in_place(std::uint32_t block, std::uint32_t at, Place be
     }
   }
   entry.stores = std::min(entry.stores + 1, Geometry::kMostStores);
-  return {Verdict::kStore, entry.work, before};
+  return {Verdict::kStore, entry.work};
 }
 
 StoreTo Protocol::wait_or_end() const {
-  return {checkpointing_ ? Verdict::kWait : Verdict::kEndEpoch, {}, {}};
+  return {checkpointing_ ? Verdict::kWait : Verdict::kEndEpoch, {}};
 }
 
 // A clean block goes home, its entry goes to another: more than one after a spill. Its slot is what a

@@ -1,7 +1,8 @@
 // ThyNVM's checkpointing protocol (MICRO 2015, sections 3 and 4): which version of each block and page
 // lies where, where a store may go, and what a checkpoint has to copy, in which order. A pure state
 // machine: it holds no data, knows no clock and does no I/O. Whoever drives it (the memory simulator,
-// the prover, the run time) moves the bytes it names.
+// the prover) moves the bytes it names. Arenas, whose pages have no bounded tables, share its thresholds
+// (granularity.h).
 //
 // Three versions. The active epoch writes W; the epoch before it, `last`, is being checkpointed or has
 // been; the one before that, `penultimate`, is what a crash falls back to until that checkpoint commits.
@@ -135,7 +136,6 @@ enum class Verdict : std::uint8_t {
 struct StoreTo {
   Verdict verdict = Verdict::kStore;
   Place place;
-  Place before;  // what was visible: where the rest of a block comes from that is stored to in part
 };
 
 /// What a checkpoint copies.
@@ -237,9 +237,9 @@ class Protocol {
   std::uint32_t page_entry_of(std::uint32_t page) const { return page_index_.of(page); }
   std::uint32_t page_of(std::uint32_t block) const { return block / geometry_.blocks_per_page; }
 
-  StoreTo store_to_page(std::uint32_t block, std::uint32_t page_entry, Place before);
-  StoreTo store_to_buffer(std::uint32_t block, std::uint32_t entry, Place before);
-  StoreTo store_in_place(std::uint32_t block, std::uint32_t entry, Place before, bool may_spill);
+  StoreTo store_to_page(std::uint32_t block, std::uint32_t page_entry);
+  StoreTo store_to_buffer(std::uint32_t block, std::uint32_t entry);
+  StoreTo store_in_place(std::uint32_t block, std::uint32_t entry, bool may_spill);
   StoreTo wait_or_end() const;
   void replace_clean_entries();
   std::uint32_t add_block(std::uint32_t block, bool may_spill);

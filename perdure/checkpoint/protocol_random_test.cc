@@ -71,13 +71,14 @@ class Driver {
 
   void store(std::uint32_t block, bool may_spill) {
     for (;;) {
+      const Place before = protocol_.visible(block);
       const StoreTo to = protocol_.store(block, may_spill);
       for (const Copy& move : protocol_.moves()) {
         replacements += move.cause == CopyCause::kReplacement ? 1 : 0;
         copy(move);
       }
       if (to.verdict == Verdict::kStore) {
-        ASSERT_EQ(at(to.before, block), golden_[block]);
+        ASSERT_EQ(at(before, block), golden_[block]);
         memory_[key(to.place, block)] = golden_[block] = ++version_;
         loans += protocol_.state(block) == BlockState::kLoan ? 1 : 0;
         return;

@@ -115,7 +115,6 @@ TEST_P(StoreTable, SaysWhereAStoreGoes) {
   const StoreTo to = protocol.store(kBlock);
   EXPECT_EQ(to.verdict, Verdict::kStore);
   EXPECT_EQ(to.place.area, area);
-  EXPECT_EQ(to.before, before);
   EXPECT_EQ(protocol.visible(kBlock), to.place);
   EXPECT_EQ(protocol.state(kBlock), next);
   if (state == next) {

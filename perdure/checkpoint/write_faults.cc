@@ -72,22 +72,25 @@ class WriteFaults final : public DirtyPages {
     return true;
   }
 
-  Result<void> collect(std::vector<PageRange>& into) override {
+  Result<void> collect(std::vector<PageRange>& into, bool again) override {
     if (all_.exchange(false, std::memory_order_acquire)) {
-      for (auto& page : dirty_) page.store(false, std::memory_order_relaxed);
-      into.push_back({0, pages_});
-      if (::mprotect(base_, pages_ * kPageBytes, PROT_READ) != 0) return io_error("mprotect");
-      return {};
+      for (auto& page : dirty_) page.store(true, std::memory_order_relaxed);
     }
     for (std::uint64_t page = 0; page < pages_; ++page) {
       if (!dirty_[page].load(std::memory_order_acquire)) continue;
       const std::uint64_t first = page;
-      for (; page < pages_ && dirty_[page].load(std::memory_order_acquire); ++page)
-        dirty_[page].store(false, std::memory_order_relaxed);
+      while (page < pages_ && dirty_[page].load(std::memory_order_acquire)) ++page;
       into.push_back({first, page - first});
-      if (::mprotect(base_ + first * kPageBytes, (page - first) * kPageBytes, PROT_READ) != 0)
-        return io_error("mprotect");
+      if (!again) continue;
+      if (auto done = watch_again(into.back()); !done) return done;
     }
+    return {};
+  }
+  Result<void> watch_again(const PageRange& range) override {
+    for (std::uint64_t page = range.first; page < range.first + range.count; ++page)
+      dirty_[page].store(false, std::memory_order_relaxed);
+    if (::mprotect(base_ + range.first * kPageBytes, range.count * kPageBytes, PROT_READ) != 0)
+      return io_error("mprotect");
     return {};
   }
   Tracking tracking() const override { return Tracking::kMprotect; }

@@ -39,13 +39,6 @@ class Contents {
     if (!page) page = std::make_unique<Page>();
     return (*page)[line % kLinesPerPage];
   }
-  /// Calls `visit(line, data)` for each line of each page that was written to.
-  template <class Visit>
-  void for_each(Visit visit) const {
-    for (const auto& [number, page] : pages_)
-      for (std::uint64_t i = 0; i < kLinesPerPage; ++i)
-        visit(number * kLinesPerPage + i, (*page)[i]);
-  }
 
  private:
   using Page = std::array<Line, kLinesPerPage>;

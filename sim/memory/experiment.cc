@@ -32,14 +32,15 @@ class Run {
         note(*taken);
         set_ = false;
       }
-      if (set_ || outcome_.cuts >= wanted_ || seen_ < next_) continue;
+      if (outcome_.cuts >= wanted_ || seen_ < next_) continue;
       next_ = seen_ + gap_ / 2 + random_() % gap_;
       if (outcome_.cuts * 8 / wanted_ > doubled_) {
         gap_ *= 2;
         ++doubled_;
       }
-      // Every second cut falls between two records, the others wherever the write of their number falls.
-      if (random_() % 2 == 0) {
+      // Every second cut falls between two records, the others wherever the write of their number falls: one
+      // waits for that at a time.
+      if (set_ || random_() % 2 == 0) {
         note(machine_.cut_power(random_));
       } else {
         machine_.cut_power_after_writes(1 + random_() % 500, random_());

@@ -21,18 +21,16 @@ struct Gaps {
   unsigned load;
   unsigned store;
 };
-constexpr Gaps gaps_of(Pattern pattern, Draw draw) {
-  if (pattern == Pattern::kStreaming) return draw == Draw::kXorshift ? Gaps{18, 2} : Gaps{59, 2};
-  return draw == Draw::kXorshift ? Gaps{17, 17} : Gaps{59, 58};
+constexpr Gaps gaps_of(Pattern pattern) {
+  return pattern == Pattern::kStreaming ? Gaps{59, 2} : Gaps{59, 58};
 }
 
 }  // namespace
 
-MicroBenchmark::MicroBenchmark(Pattern pattern, unsigned factor, std::uint64_t seed, Draw draw)
-    : draw_(draw),
-      sequential_writes_(pattern == Pattern::kStreaming),
-      load_gap_(gaps_of(pattern, draw).load),
-      store_gap_(gaps_of(pattern, draw).store),
+MicroBenchmark::MicroBenchmark(Pattern pattern, unsigned factor, std::uint64_t seed)
+    : sequential_writes_(pattern == Pattern::kStreaming),
+      load_gap_(gaps_of(pattern).load),
+      store_gap_(gaps_of(pattern).store),
       random_(seed * 2 + 1) {  // Xorshift never leaves 0.
   const std::uint64_t f = factor;
   switch (pattern) {
@@ -70,14 +68,12 @@ std::uint64_t MicroBenchmark::random_block(const Phase& phase) {
   return phase.first_block + ((random_ >> 32) * phase.blocks >> 32);
 }
 
-// The accesses of rand() itself, where it is called; how many of the `gap` instructions they are.
-unsigned MicroBenchmark::call_rand(unsigned gap) {
-  if (draw_ != Draw::kLibcRand || gap <= kLoadsOfRand + kStoresOfRand) return 0;
+// The accesses of rand() itself, where it is called.
+void MicroBenchmark::call_rand() {
   for (unsigned i = 0; i < kLoadsOfRand + kStoresOfRand; ++i) {
     const AccessKind kind = i < kLoadsOfRand ? AccessKind::kLoad : AccessKind::kStore;
     batch_.push_back(Access::of(kind, kState + i % 4 * kBlock, 3, 1));
   }
-  return kLoadsOfRand + kStoresOfRand;
 }
 
 std::span<const Access> MicroBenchmark::next() {
@@ -92,12 +88,19 @@ std::span<const Access> MicroBenchmark::next() {
       pair_ = 0;
       continue;
     }
-    const unsigned load_gap = load_gap_ - call_rand(load_gap_);
-    batch_.push_back(Access::of(AccessKind::kLoad, word(random_block(phase)), 3, load_gap));
-    const unsigned store_gap = store_gap_ - (sequential_writes_ ? 0 : call_rand(store_gap_));
-    const std::uint64_t written =
-        sequential_writes_ ? phase.first_block + pair_ : random_block(phase);
-    batch_.push_back(Access::of(AccessKind::kStore, word(written), 3, store_gap));
+    // Each instruction that accesses memory in rand() is one of the gap.
+    constexpr unsigned kInRand = kLoadsOfRand + kStoresOfRand;
+    call_rand();
+    batch_.push_back(
+        Access::of(AccessKind::kLoad, word(random_block(phase)), 3, load_gap_ - kInRand));
+    if (sequential_writes_) {
+      batch_.push_back(
+          Access::of(AccessKind::kStore, word(phase.first_block + pair_), 3, store_gap_));
+    } else {
+      call_rand();
+      batch_.push_back(
+          Access::of(AccessKind::kStore, word(random_block(phase)), 3, store_gap_ - kInRand));
+    }
     ++pair_;
   }
   return batch_;

@@ -13,11 +13,9 @@
 //
 // Instructions between two accesses are counted in the code that gcc 12 -O2 makes of the plain loop
 //   for (...) { if (array[draw()].word == 'R') ++found;  array[draw()].word = 'R'; }
-// With an xorshift generator that is inlined, and a multiplication that reduces its 64 bits to a
-// block: 17 up to the load (5 of them the end of the loop before and the address), 17 up to the
-// store. In the streaming loop 18 and 2. With rand() of glibc 2.36, as in the authors' programs,
-// 117 a pair, counted by running it; its own accesses, 30 loads and 20 stores a pair that always
-// hit the first cache, are records too.
+// with rand() of glibc 2.36, as in the authors' programs: 117 a pair, counted by running it, in the
+// streaming loop 61. Of them 30 loads and 20 stores (15 and 10) are rand()'s own and always hit the
+// first cache. Which blocks are drawn is xorshift's choice.
 #pragma once
 
 #include <cstdint>
@@ -40,9 +38,6 @@ constexpr std::string_view pattern_name(Pattern pattern) {
   return "unknown";
 }
 
-/// How the loop draws: what lies between two accesses. Which blocks are drawn is the same.
-enum class Draw : std::uint8_t { kXorshift, kLibcRand };
-
 class MicroBenchmark final : public AccessSource {
  public:
   static constexpr std::uint64_t kArray = 0x10000000;  // its address
@@ -50,7 +45,7 @@ class MicroBenchmark final : public AccessSource {
   static constexpr std::uint64_t kState = 0x600000;    // of rand(): four lines
 
   /// Requires: factor >= 1 (the f above).
-  MicroBenchmark(Pattern pattern, unsigned factor, std::uint64_t seed, Draw draw = Draw::kXorshift);
+  MicroBenchmark(Pattern pattern, unsigned factor, std::uint64_t seed);
 
   std::span<const Access> next() override;
 
@@ -67,9 +62,8 @@ class MicroBenchmark final : public AccessSource {
   };
 
   std::uint64_t random_block(const Phase& phase);
-  unsigned call_rand(unsigned gap);
+  void call_rand();
 
-  Draw draw_;
   bool sequential_writes_;
   unsigned load_gap_;
   unsigned store_gap_;

@@ -206,6 +206,7 @@ void Machine::end_epoch() {
 
 void Machine::finish() {
   run_time_ = now_;
+  run_stood_ = memory_->epochs().stopped + memory_->epochs().waited + flush_time_;
   if (system_ == System::kDram || system_ == System::kNvm) return;
   while (memory_->is_busy(now_)) now_ += cycles_of_us(1);
   end_epoch();
@@ -253,6 +254,7 @@ Results Machine::results() const {
   all.traffic = memory_->traffic();
   all.epochs = memory_->epochs();
   all.epochs.stopped += flush_time_;
+  all.stood = run_time_ != 0 ? run_stood_ : all.epochs.stopped + all.epochs.waited;
 
   const Results& from = before_mark_;
   all.instructions -= from.instructions;
@@ -262,6 +264,7 @@ Results Machine::results() const {
   all.l2_misses -= from.l2_misses;
   all.l3_misses -= from.l3_misses;
   all.time -= from.time;
+  all.stood -= from.stood;
   all.nvm_bytes -= from.nvm_bytes;
   all.traffic.cpu_lines -= from.traffic.cpu_lines;
   all.traffic.cpu_to_nvm -= from.traffic.cpu_to_nvm;

@@ -45,6 +45,7 @@ struct Results {
   std::uint64_t l1_misses = 0, l2_misses = 0, l3_misses = 0;
   std::uint64_t operations = 0;  // marked by the program
   Time time = 0;
+  Time stood = 0;  // of that, without the last epoch's end: stops and waits
   std::uint64_t footprint_bytes = 0;
   std::uint64_t nvm_bytes = 0;  // accepted by the device, whatever the cause
   Traffic traffic;
@@ -53,7 +54,7 @@ struct Results {
   double seconds() const { return seconds_of(time); }
   double ipc() const { return double(instructions) / double(time); }
   /// Part of the time in which the core stood still for crash consistency.
-  double stopped_share() const { return double(epochs.stopped + epochs.waited) / double(time); }
+  double stopped_share() const { return double(stood) / double(time); }
 };
 
 class Machine {
@@ -123,7 +124,8 @@ class Machine {
   std::uint64_t l1_misses_ = 0, l2_misses_ = 0, l3_misses_ = 0;
   std::uint64_t operations_ = 0;
   Time flush_time_ = 0;
-  Time run_time_ = 0;  // until finish(); 0: it has not been called
+  // When finish() was called, and how long the core had stood still by then; 0: not yet.
+  Time run_time_ = 0, run_stood_ = 0;
   bool flush_due_ = false;
   bool flushing_ = false;  // all caches, at an epoch's end
   Time epoch_due_ = ~Time{0};

@@ -67,8 +67,7 @@ std::vector<WorkloadName> workload_names() {
 Workload make_workload(const std::string& name, const WorkloadOptions& options) {
   for (const Pattern pattern : kPatterns) {
     if (name != pattern_name(pattern)) continue;
-    auto source =
-        std::make_unique<MicroBenchmark>(pattern, options.factor, options.seed, Draw::kLibcRand);
+    auto source = std::make_unique<MicroBenchmark>(pattern, options.factor, options.seed);
     const std::string what = std::to_string(source->pairs()) + " pairs of a read and a write in " +
                              std::to_string(source->array_bytes() >> 20) + " MB";
     return {name, what, std::move(source), nullptr, nullptr};

@@ -39,7 +39,7 @@ fresh() {
 
 cmake --install "$1" --prefix "$work/first" >/dev/null
 mv "$work/first" "$work/prefix" # What was installed must not remember where.
-for header in mnemosyne.h softwrap.h wraps.h address_space.h pool.h; do
+for header in mnemosyne.h softwrap.h wraps.h address_space.h pool.h arena.h arena_c.h; do
   [[ -f $work/prefix/include/perdure/$header ]] || fail "perdure/$header is not installed"
 done
 
@@ -67,6 +67,9 @@ read -ra flags < <(pkg-config --cflags --libs perdure)
 "$cxx" -std=c++20 "$here/main.cc" "${flags[@]}" -o consumer
 rm -rf "$work/run" && mkdir "$work/run"
 (cd "$work/run" && "$work/build/consumer")
+"$cc" "$here/runs.c" "${flags[@]}" -lstdc++ -o runs
+rm -rf "$work/run" && mkdir "$work/run"
+[[ $(cd "$work/run" && "$work/build/runs" && "$work/build/runs") == $'1\n2' ]] || fail "a C program's arena forgets"
 
 echo "-- pkg-config: perdure-tm"
 read -ra compile < <(pkg-config --cflags perdure-tm)
