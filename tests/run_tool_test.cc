@@ -141,7 +141,7 @@ TEST_F(RunTest, HeldOutputComesOnceAndWhole) {
   if (!has("python3")) GTEST_SKIP() << "no python3";
   write(path("job.py"), R"(import sys
 state = 1
-for line in range(700):
+for line in range(2500):
     for _ in range(5000):
         state = (state * 6364136223846793005 + 1442695040888963407) % 2**64
     print(line, state, "x" * (state % 500), flush=True)

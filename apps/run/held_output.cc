@@ -4,6 +4,7 @@
 #include <limits.h>
 #include <poll.h>
 #include <sys/mman.h>
+#include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -137,17 +138,33 @@ bool HeldOutput::release_piece(int index) {
   const std::uint64_t from = released_[index];
   const std::uint64_t to = output.may_release;
   if (from >= to) return false;
-  char bytes[PIPE_BUF];  // a pipe takes so much whole, or nothing
-  const std::size_t count = std::min<std::uint64_t>(to - from, sizeof bytes);
-  if (!read_at(output.file.get(), bytes, count, from)) return false;
-  const ssize_t done = ::write(index + 1, bytes, count);
+  const std::size_t count = std::min<std::uint64_t>(to - from, kPiece);
+  // The count is mapped and may be written: the kernel must not fail to, even when this process was killed.
+  __atomic_store_n(&released_[index], from, __ATOMIC_SEQ_CST);
+  ssize_t done = ::sendfile(index + 1, output.file.get(),
+                            reinterpret_cast<off_t*>(&released_[index]), count);
+  if (done < 0 && errno == EINVAL) done = write_piece(index, count);
   if (done < 0 && errno == EINTR) return true;
+  if (done < 0 && errno == EAGAIN) {
+    pollfd writable{index + 1, POLLOUT, 0};
+    ::poll(&writable, 1, 100);
+    return true;
+  }
   // Whoever should have read it is gone: it is as good as released.
-  released_[index] = from + (done < 0 ? count : static_cast<std::size_t>(done));
+  if (done < 0) released_[index] = from + count;
   if (released_[index] / kKept != from / kKept)
     ::fallocate(output.file.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
                 static_cast<off_t>(released_[index] / kKept * kKept));
   return true;
+}
+
+ssize_t HeldOutput::write_piece(int index, std::size_t count) {
+  char bytes[PIPE_BUF];
+  count = std::min(count, sizeof bytes);
+  if (!read_at(outputs_[index]->file.get(), bytes, count, released_[index])) return -1;
+  const ssize_t done = ::write(index + 1, bytes, count);
+  if (done > 0) released_[index] += static_cast<std::uint64_t>(done);
+  return done;
 }
 
 void HeldOutput::release() {

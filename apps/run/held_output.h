@@ -9,8 +9,9 @@
 //                             that epoch is not committed: the program writes it once more
 //   2. its epoch is committed; the image says how long the output was at its end
 //                          cut here => a resume releases it
-//   3. it is written to where it belongs, 4. `released` says so
-//                          cut here, between 3 and 4 => a resume writes it twice: no more than one piece of 4 KiB
+//   3. one sendfile() writes it to where it belongs, and its new offset to `released`, which is mapped: a SIGKILL comes
+//      before both or after both. (Where sendfile() cannot write, as to a file opened for appending only, write() does
+//      in pieces of 4 KiB; a kill right after one repeats it.)
 #pragma once
 
 #include <atomic>
@@ -61,7 +62,9 @@ class HeldOutput {
   };
   void drain(int index);
   void release();
+  /// False: nothing is owed.
   bool release_piece(int index);
+  ssize_t write_piece(int index, std::size_t count);
 
   const std::string directory_;
   const bool power_;
