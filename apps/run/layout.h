@@ -1,7 +1,7 @@
 // What `perdure run` keeps in its state directory.
 //
 //   lock       held (flock) by whoever runs or resumes the program
-//   alive      held (flock) by the program itself
+//   alive      locked (flock) by the program itself, until the last of its threads is gone
 //   image      the memory of the last two epochs: a checkpoint::EpochStore, which also is what arenas are
 //   undo-*, kept/   what takes files back to an epoch: files/history.h
 //   ended      how the program ended by itself; then nothing is left to resume
@@ -43,6 +43,7 @@ inline constexpr std::uint64_t kReservedBegin = 0x2000'0000'0000;
 inline constexpr std::uint64_t kRestorerBase = kReservedBegin;
 inline constexpr std::uint64_t kRuntimeBase = 0x2010'0000'0000;  // stack, buffers
 inline constexpr std::uint64_t kSharedBase = 0x2020'0000'0000;   // with the supervisor: shared.h
+inline constexpr std::uint64_t kAliveBase = 0x2030'0000'0000;    // the file `alive`, to hold it
 inline constexpr std::uint64_t kSlotsBase = 0x2040'0000'0000;    // which slot a page has
 inline constexpr std::uint64_t kShadowBase = 0x2100'0000'0000;   // the image, also the supervisor's
 inline constexpr std::uint64_t kPlanBase = 0x2300'0000'0000;

@@ -36,6 +36,7 @@ std::string text() {
 }
 
 bool plain;
+std::string names;
 std::vector<int> open_files;  // of which some have no name any more
 
 void open_one(const std::string& path, int flags) {
@@ -69,6 +70,7 @@ long copy_out(int file, const std::string& to) {
 
 long act(std::size_t what) {
   const std::string one = name(), other = name(), bytes = text();
+  names = one + " " + other;
   const int file = open_files.empty() ? -1 : open_files[below(open_files.size())];
   switch (what) {
     case 0: open_one(one, O_RDWR); return 0;
@@ -144,9 +146,9 @@ int main(int argc, char** argv) {
       ::fstat(each, &now);
       sizes += " " + std::to_string(now.st_size);
     }
-    char line[200];
-    const int bytes = std::snprintf(line, sizeof line, "%d: %zu gave %ld, %d;%s\n", step, what,
-                                    answer, error, sizes.c_str());
+    char line[300];
+    const int bytes = std::snprintf(line, sizeof line, "%d: %zu %s gave %ld, %d;%s\n", step, what,
+                                    names.c_str(), answer, error, sizes.c_str());
     if (::write(log, line, static_cast<std::size_t>(bytes)) != bytes) return 1;
   }
   return 0;

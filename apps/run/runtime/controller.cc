@@ -158,15 +158,24 @@ bool end_first_epoch() {
   return true;
 }
 
+/// Until the last thread is gone, which may be at work in a system call long after it was killed, `alive` is locked: the
+/// memory of all of them holds the file. Children are not the program.
+void show_life() {
+  char* const path = workspace().path;
+  put_text(put_text(path, path + sizeof workspace().path, shared().directory),
+           path + sizeof workspace().path, "/alive");
+  const long file = syscall(SYS_openat, AT_FDCWD, path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  syscall(SYS_flock, file, LOCK_SH);
+  syscall(SYS_mmap, kAliveBase, kPageBytes, PROT_NONE, MAP_SHARED | MAP_FIXED_NOREPLACE, file, 0);
+  syscall(SYS_madvise, kAliveBase, kPageBytes, MADV_DONTFORK);
+  syscall(SYS_close, file);
+}
+
 void control(void* resumed) {
   Shared& with = shared();
   syscall(SYS_unshare, CLONE_FILES);
   keep_own_descriptors();
-  char* const path = workspace().path;
-  put_text(put_text(path, path + sizeof workspace().path, with.directory),
-           path + sizeof workspace().path, "/alive");
-  syscall(SYS_flock, syscall(SYS_openat, AT_FDCWD, path, O_RDWR | O_CREAT | O_CLOEXEC, 0600),
-          LOCK_EX);
+  show_life();
   open_trackers();
   with.tracked = tracks_writes() ? 1 : 0;
   with.live = 1;
