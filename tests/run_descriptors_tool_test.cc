@@ -200,6 +200,23 @@ with open(sys.argv[1], "w") as out:
   EXPECT_EQ(said.find("a connected socket", once + 1), std::string::npos);
 }
 
+TEST_F(RunTest, ADescriptorThatOnlyNamesAFileIsOpenedAgain) {
+  if (!has("python3")) GTEST_SKIP() << "no python3";
+  write(path("named"), "thirteen char");
+  int status = 0;
+  ASSERT_FALSE(
+      ends_within(start(carried({"/usr/bin/python3", "-c",
+                                 "import os, sys, time\n"
+                                 "file = os.open(sys.argv[1], os.O_PATH)\n"
+                                 "time.sleep(1.5)\n"
+                                 "print(os.fstat(file).st_size, file=open(sys.argv[2], 'w'))",
+                                 path("named"), path("got")})),
+                  milliseconds(900), status));
+  const ToolRun resumed = run({"resume", path("state")});
+  EXPECT_EQ(resumed.code, 0) << resumed.err;
+  EXPECT_EQ(read(path("got")), "13\n");
+}
+
 TEST_F(RunTest, ALockThatSomebodyElseHasTakenIsRefused) {
   const std::string program = compiled("kinds");
   int status = 0;

@@ -258,6 +258,27 @@ TEST_F(RunTest, ADirectoryInUseIsBusyAndOneThatWasUsedIsKept) {
   EXPECT_THAT(used.err, HasSubstr("perdure resume"));
 }
 
+TEST_F(RunTest, AForeignDirectoryStaysAsItIs) {
+  const auto mode = fs::perms(0755);
+  fs::create_directory(path("site"));
+  fs::permissions(path("site"), mode);
+  write(path("site/page"), "a page");
+  const ToolRun refused = run({"run", "--state", path("site"), "--", "true"});
+  EXPECT_EQ(refused.code, 3);
+  EXPECT_THAT(refused.err, HasSubstr("holds page"));
+  EXPECT_EQ(fs::status(path("site")).permissions(), mode);
+  EXPECT_FALSE(fs::exists(path("site/lock")));
+}
+
+TEST_F(RunTest, AScriptsInterpreterMayHaveALongPath) {
+  const std::string folder = path(std::string(80, 'd'));
+  fs::create_directory(folder);
+  fs::create_symlink("/bin/sh", folder + "/sh");
+  write(path("script"), "#!" + folder + "/sh\nexit 5\n");
+  fs::permissions(path("script"), fs::perms(0755));
+  EXPECT_EQ(run({"run", "--state", path("state"), "--", path("script")}).code, 5);
+}
+
 class DamageTest : public RunTest {
  protected:
   void SetUp() override {

@@ -1,21 +1,13 @@
 #include "apps/run/belongings.h"
 
 #include <algorithm>
-#include <cstring>
 
 namespace perdure::run {
 namespace {
 
 template <class T>
-bool take_head(std::span<const char> payload, T& value) {
-  if (payload.size() < sizeof value) return false;
-  std::memcpy(&value, payload.data(), sizeof value);
-  return true;
-}
-
-template <class T>
 bool take_whole(std::span<const char> payload, std::vector<T>& all) {
-  return payload.size() == sizeof(T) && take_head(payload, all.emplace_back());
+  return payload.size() == sizeof(T) && take(payload, all.emplace_back());
 }
 
 bool can_be(const SocketState& state) {
@@ -43,7 +35,7 @@ bool can_be(const Object& object) {
 }
 
 bool take_object(std::span<const char> payload, Object& object) {
-  if (!take_head(payload, object.record) || object.record.descriptor < 0 ||
+  if (!take(payload, object.record) || object.record.descriptor < 0 ||
       payload.size() != sizeof object.record + object.record.detail_bytes)
     return false;
   object.detail.assign(payload.data() + sizeof object.record, object.record.detail_bytes);
@@ -52,7 +44,7 @@ bool take_object(std::span<const char> payload, Object& object) {
 
 bool take_bytes(std::span<const char> payload, std::vector<Object>& objects) {
   ObjectBytesRecord head{};
-  if (!take_head(payload, head) || objects.empty() ||
+  if (!take(payload, head) || objects.empty() ||
       objects.back().record.descriptor != head.descriptor)
     return false;
   const std::uint64_t bytes = payload.size() - sizeof head;
@@ -66,8 +58,7 @@ bool take_bytes(std::span<const char> payload, std::vector<Object>& objects) {
 
 bool take_attributes(std::span<const char> payload, Belongings& belongings) {
   AttributesRecord& attributes = belongings.attributes.emplace();
-  if (!take_head(payload, attributes) ||
-      payload.size() != sizeof attributes + attributes.program_bytes)
+  if (!take(payload, attributes) || payload.size() != sizeof attributes + attributes.program_bytes)
     return false;
   belongings.program.assign(payload.data() + sizeof attributes, attributes.program_bytes);
   return belongings.program.find('\0') == std::string::npos &&

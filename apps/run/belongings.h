@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 #include <optional>
 #include <span>
 #include <string>
@@ -10,6 +11,14 @@
 #include "apps/run/layout.h"
 
 namespace perdure::run {
+
+/// A record's fixed part. False: there is less.
+template <class T>
+bool take(std::span<const char> payload, T& value) {
+  if (payload.size() < sizeof value) return false;
+  std::memcpy(&value, payload.data(), sizeof value);
+  return true;
+}
 
 struct ObjectPiece {
   std::uint64_t offset;
@@ -39,7 +48,7 @@ struct Belongings {
   const Object* object(std::int32_t descriptor) const;
 };
 
-/// Adds a record of these kinds. False: it cannot be true, or is of another kind.
+/// Adds a record of these kinds. False: it cannot be true, or is of another kind. Not to be used further after false.
 bool take_belonging(RecordKind kind, std::span<const char> payload, Belongings& belongings);
 
 }  // namespace perdure::run

@@ -49,8 +49,9 @@ class HeldOutput {
   /// Releases what a resume owes, and begins.
   void start();
   /// What was written before the epoch's end is on the device, with power. Requires: the staged epoch.
+  /// Failure: no epoch ends any more (Shared::poisoned). Threads: the committing one.
   void before_commit();
-  /// It may be released. Requires: the epoch that was staged.
+  /// It may be released. Requires: the epoch that was staged. Threads: the committing one.
   void after_commit();
   /// Ends. `all`: the program ended by itself, and what it wrote is released.
   void stop(bool all);

@@ -12,13 +12,6 @@ namespace {
 
 using checkpoint::Piece;
 
-template <class T>
-bool take(std::span<const char> payload, T& value) {
-  if (payload.size() < sizeof value) return false;
-  std::memcpy(&value, payload.data(), sizeof value);
-  return true;
-}
-
 /// A path behind a fixed part: as long as that says, and absolute or a name of the kernel's.
 template <class T>
 bool take_path(std::span<const char> payload, std::uint32_t bytes, std::string& path) {
@@ -164,8 +157,9 @@ ImageHead ImageReader::head() {
   if (head.magic != kImageMagic || head.version != kFormatVersion ||
       head.head_bytes != sizeof head || head.crc != crc32c(&head, sizeof head - sizeof head.crc))
     damaged("slot 0, its head, is damaged");
-  if (head.table_bytes > kMostTableBytes ||
-      head.memory_slots > store_.superblock().capacity_bytes / kPageBytes - kMemorySlot)
+  const std::uint64_t slots = store_.superblock().capacity_bytes / kPageBytes;
+  if (slots <= kMemorySlot || head.table_bytes > kMostTableBytes ||
+      head.memory_slots > slots - kMemorySlot)
     damaged("its head says more than there is room for");
   return head;
 }
@@ -186,7 +180,6 @@ Image ImageReader::image() {
   const ImageHead all = head();
   Image image;
   image.epoch = store_.epoch();
-  image.table_bytes = all.table_bytes;
   std::vector<std::byte> page(kPageBytes);
   std::string table;
   for (std::uint32_t slot = kTableSlot; table.size() < all.table_bytes; ++slot) {

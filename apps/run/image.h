@@ -43,7 +43,6 @@ struct Image {
   std::vector<OpenFile> files;
   Belongings belongings;
   std::vector<PageAt> pages;  // by address
-  std::uint64_t table_bytes = 0;
 };
 
 /// Reads slots of the last committed epoch. Requires: nothing was committed since the store was opened.
@@ -55,9 +54,11 @@ class ImageReader {
   /// Checks all but the memory itself. Errors: Exception: kNotFound: there is no epoch; kVersion, kCorrupt, kIo.
   Image image();
   /// Copies what is not memory to where the whole image is to be. Returns the slots of memory that it has.
+  /// Errors: as image(). Requires: room for the superblock's capacity.
   std::uint32_t fill_shadow(std::byte* shadow);
   /// The slots that home does not hold, or not as they are; whole.
   const std::map<std::uint32_t, std::vector<std::byte>>& newest() const { return newest_; }
+  /// Errors: Exception: kIo.
   void read(std::uint32_t slot, std::byte* page);
   /// Of a slot in the file, for those that home holds.
   std::uint64_t home_offset(std::uint32_t slot) const;

@@ -57,16 +57,17 @@ class Keeper {
   int shared_file() const { return shared_file_.get(); }
   int shadow_file() const { return shadow_file_.get(); }
 
-  /// Called before an epoch is committed, and after. Set before start().
+  /// Called before an epoch is committed, and after. Set before start(). Both on the committing thread, the last time
+  /// on that of stop(); before_commit's error, and exceptions, end commits for good.
   std::function<Result<void>(std::uint64_t epoch)> before_commit;
   std::function<void(std::uint64_t epoch)> after_commit;
-  /// The runtime could not end an epoch.
+  /// The runtime could not end an epoch, or commits have ended for good. On the committing thread, while none is due.
   std::function<void()> on_refused;
   /// The program replaces itself: the next one should have a runtime soon, or it is said that it has none.
   void expect_runtime();
-  /// Starts committing. Requires: the program's process was forked.
+  /// Starts committing. Requires: the program's process was forked. Threads: one, with stop().
   void start();
-  /// Commits what is staged, and ends. Requires: the program has ended.
+  /// Commits what is staged, and ends. Requires: the program has ended. Threads: one.
   void stop();
   KeeperStatistics statistics() const;
 

@@ -26,9 +26,9 @@ struct RunOptions {
 int run_program(const RunOptions& options);
 
 /// Brings a program back and waits for its end, with the options that it was run with.
-/// Errors: Exception, before anything is changed: kNotFound: nothing to resume, or a file is gone;
-///         kBusy; kCorrupt; kInvalid: another kernel, another CPU, a mapped file that has changed;
-///         kIo.
+/// Errors: Exception, no epoch is lost; files may be back at it: kNotFound: nothing to resume, or a
+///         file is gone; kBusy; kCorrupt; kInvalid: another kernel, another CPU, a mapped file that
+///         has changed; kIo.
 int resume_program(const RunOptions& options);
 
 }  // namespace perdure::run

@@ -5,6 +5,7 @@
 //   image      the memory of the last two epochs: a checkpoint::EpochStore, which also is what arenas are
 //   undo-*, kept/   what takes files back to an epoch: files/history.h
 //   ended      how the program ended by itself; then nothing is left to resume
+//   settings.json, broken, held-<n>, released   docs/FORMAT.md
 //
 // The image is an array of pages, called slots:
 //
@@ -171,12 +172,13 @@ struct FileRecord {
   std::uint32_t flags;  // open(2), with O_CLOEXEC
   std::uint64_t offset;
   std::uint64_t bytes;  // its size
-  std::uint64_t device, inode;
+  std::uint64_t device, inode, generation;
   std::uint32_t path_bytes;  // the path follows
   std::uint32_t deleted;     // 0: no; else kLinkKept or kContentsKept
+  std::uint32_t mode, reserved;
   std::uint64_t modified_ns;
 };
-static_assert(sizeof(FileRecord) == 64);
+static_assert(sizeof(FileRecord) == 80);
 
 static_assert(std::is_trivially_copyable_v<ProcessRecord>);
 

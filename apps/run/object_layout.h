@@ -44,7 +44,6 @@ struct ObjectBytesRecord {  // then the bytes
 };
 static_assert(sizeof(ObjectBytesRecord) == 16);
 
-inline constexpr std::uint64_t kMostObjectBytes = std::uint64_t{1} << 20;  // in a record
 inline constexpr std::uint64_t kMostMemoryBytes = std::uint64_t{4} << 20;  // of a memfd
 
 /// Of timerfd and of timer_create. Times in ns.

@@ -168,12 +168,13 @@ class Maker {
     if (state.phase != SocketPhase::kPaired) return socket_apart(state);
     const OpenFile* other = nullptr;
     for (const OpenFile& file : image_.files) {
-      if (file.file.inode == state.peer_inode && file.file.same_as < 0 &&
-          file.file.descriptor != each.file.descriptor)
+      if (file.file.inode == state.peer_inode && file.file.device == each.file.device &&
+          file.file.same_as < 0 && file.file.descriptor != each.file.descriptor)
         other = &file;
     }
-    const Object* const peer =
+    const Object* peer =
         other == nullptr ? nullptr : image_.belongings.object(other->file.descriptor);
+    if (peer != nullptr && peer->record.kind != ObjectKind::kSocket) peer = nullptr;
     int ends[2];
     if (::socketpair(state.domain, state.type, state.protocol, ends) != 0) return -1;
     if (peer == nullptr) {

@@ -4,7 +4,6 @@
 #include <linux/capability.h>
 #include <linux/sched.h>
 #include <poll.h>
-#include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/personality.h>
@@ -19,8 +18,8 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <exception>
 #include <filesystem>
-#include <fstream>
 #include <utility>
 
 #include <fmt/format.h>
@@ -79,6 +78,8 @@ void judge_mapped_files(const Image& image) {
   }
 }
 
+files::FileId id_of(const FileRecord& file) { return {file.device, file.inode, file.generation}; }
+
 void judge_open_files(const Image& image, const std::string& directory) {
   for (const OpenFile& each : image.files) {
     if (each.file.kind != FileKind::kRegular && each.file.kind != FileKind::kDirectory) continue;
@@ -88,7 +89,7 @@ void judge_open_files(const Image& image, const std::string& directory) {
       throw Exception(Code::kNotFound, each.path +
                                            ": the program had it open, and it is gone or was "
                                            "renamed; put it back");
-    if (!files::FileHistory::is(directory, {each.file.device, each.file.inode}, now))
+    if (!files::FileHistory::is(directory, id_of(each.file), each.path))
       throw Exception(Code::kInvalid, each.path +
                                           ": the program had another file open by this name; "
                                           "put that one back");
@@ -112,7 +113,7 @@ void bring_files_back(const std::string& directory) {
                              each.file.deleted == 0 && (each.file.flags & O_ACCMODE) != O_RDONLY;
     if (was_written)
       written.push_back({each.path,
-                         {each.file.device, each.file.inode},
+                         id_of(each.file),
                          each.file.bytes,
                          static_cast<std::int64_t>(each.file.modified_ns)});
   }
@@ -127,7 +128,7 @@ struct Sources {
   int plan, image, newest;
 };
 
-/// A memory file. `tail`: what it holds.
+/// A memory file that holds `contents`. Errors: Exception: kIo.
 int memory_file(const char* name, const std::string& contents) {
   const int file = ::memfd_create(name, 0);
   if (file < 0 || !write_at(file, contents.data(), contents.size(), 0))
@@ -239,6 +240,21 @@ int open_nameless(const std::string& kept, int flags) {
   return opened;
 }
 
+/// Makes a file whose contents the image has, without a name, where the program had it. One that never had a name
+/// (O_TMPFILE) may still get one. Where the file system has no such files, it is memory.
+int make_nameless(const OpenFile& each, int flags) {
+  const std::size_t slash = each.path.rfind('/');
+  const bool never_named =
+      each.path.substr(slash + 1) == fmt::format("#{} (deleted)", each.file.inode);
+  Descriptor made(::open(each.path.substr(0, slash + 1).c_str(),
+                         O_TMPFILE | O_RDWR | O_CLOEXEC | (never_named ? 0 : O_EXCL), 0600));
+  if (made.get() < 0) made = Descriptor(::memfd_create("deleted", MFD_CLOEXEC));
+  if (made.get() < 0 || ::fchmod(made.get(), each.file.mode & 07777) != 0 ||
+      !write_at(made.get(), each.contents.data(), each.contents.size(), 0))
+    return -1;
+  return ::open(fmt::format("/proc/self/fd/{}", made.get()).c_str(), flags);
+}
+
 /// The program's descriptors, at their numbers. Those that are `kept` are closed by restorer and runtime.
 void open_files(const Image& image, const std::string& directory, const std::vector<int>& kept) {
   const auto is_kept = [&](int number) {
@@ -270,7 +286,7 @@ void open_files(const Image& image, const std::string& directory, const std::vec
       // One that was made without a name says so for ever.
       if (file.kind == FileKind::kRegular) flags &= ~O_TMPFILE;
       if (file.deleted == kContentsKept) {
-        opened = ::memfd_create("deleted", 0);
+        opened = make_nameless(each, flags);
       } else if (file.deleted == kLinkKept) {
         opened = open_nameless(files::FileHistory::kept_path(directory, {file.device, file.inode}),
                                flags);
@@ -278,10 +294,7 @@ void open_files(const Image& image, const std::string& directory, const std::vec
         opened = ::open(each.path.c_str(), flags);
       }
       if (opened < 0) give_up(each.path);
-      if (file.deleted == kContentsKept &&
-          !write_at(opened, each.contents.data(), each.contents.size(), 0))
-        give_up(each.path);
-      if (file.kind == FileKind::kRegular &&
+      if (file.kind == FileKind::kRegular && (flags & O_PATH) == 0 &&
           ::lseek(opened, static_cast<off_t>(file.offset), SEEK_SET) < 0)
         give_up(each.path);
     }
@@ -331,7 +344,7 @@ struct Return {
                            with.supervisor.until_exec(), failures, messages});
   try {
     open_files(with.image, with.directory, kept);
-  } catch (const Exception& error) {
+  } catch (const std::exception& error) {
     give_up_saying(error.what());
   }
   with.supervisor.watch_program();

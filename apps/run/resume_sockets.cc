@@ -32,6 +32,7 @@ std::string text_of(const char* address, std::uint32_t bytes) {
     return fmt::format("[{}]:{}", host, ntohs(in->sin6_port));
   }
   const auto* name = reinterpret_cast<const sockaddr_un*>(address);
+  if (bytes <= offsetof(sockaddr_un, sun_path)) return "a socket without a name";
   const std::size_t length = bytes - offsetof(sockaddr_un, sun_path);
   if (name->sun_path[0] != 0) return std::string(name->sun_path, ::strnlen(name->sun_path, length));
   return "@" + std::string(name->sun_path + 1, length - 1);

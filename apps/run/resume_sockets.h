@@ -11,6 +11,7 @@ namespace perdure::run {
 int socket_apart(const SocketState& state);
 
 /// A socket of TCP whose other end is closed: what is read is the end, to write is EPIPE.
+/// Errors: Exception: kIo.
 int socket_gone(const SocketState& state);
 
 void set_options(int socket, const SocketState& state);

@@ -57,8 +57,10 @@ void judge_program(const std::string& path, int depth = 0) {
            "is setuid or setgid, and such programs take no runtime; run it as its owner "
            "without that bit");
   std::ifstream file(path, std::ios::binary);
-  std::string head(sizeof(Elf64_Ehdr), '\0');
+  std::string head(256, '\0');  // As much as the kernel reads of a script.
   file.read(head.data(), static_cast<std::streamsize>(head.size()));
+  const bool whole = file.gcount() >= static_cast<std::streamsize>(sizeof(Elf64_Ehdr));
+  file.clear();
   if (head.starts_with("#!") && depth < 4) {
     std::istringstream words(head.substr(2));
     std::string interpreter;
@@ -67,7 +69,7 @@ void judge_program(const std::string& path, int depth = 0) {
   }
   Elf64_Ehdr elf{};
   std::memcpy(&elf, head.data(), sizeof elf);
-  if (!file || std::memcmp(elf.e_ident, ELFMAG, SELFMAG) != 0)
+  if (!whole || std::memcmp(elf.e_ident, ELFMAG, SELFMAG) != 0)
     refuse(path, "is neither a program nor a script with an interpreter");
   if (elf.e_ident[EI_CLASS] != ELFCLASS64 || elf.e_machine != EM_X86_64)
     refuse(path, "is no 64-bit x86 program; only those are carried");
@@ -107,18 +109,26 @@ void judge_system() {
     throw Exception(Code::kIo, "a program could not be brought back here; nothing was run");
 }
 
-void make_directory(const std::string& directory) {
+/// Nothing is there but what DirectoryLock makes. Errors: Exception: kExists, kIo.
+void expect_empty(const std::string& directory) {
   std::error_code error;
-  fs::create_directories(directory, error);
-  if (error) throw Exception(Code::kIo, directory + ": " + error.message());
-  // All that the program has in its memory lies there.
-  ::chmod(directory.c_str(), 0700);
-  for (const auto& entry : fs::directory_iterator(directory)) {
+  for (const auto& entry : fs::directory_iterator(directory, error)) {
     const std::string name = entry.path().filename();
     if (name == "lock" || name == "alive") continue;
     throw Exception(Code::kExists, directory + ": holds " + name +
                                        "; `perdure resume` it, or name an empty directory");
   }
+  if (error) throw Exception(Code::kIo, directory + ": " + error.message());
+}
+
+void make_directory(const std::string& directory) {
+  std::error_code error;
+  fs::create_directories(directory, error);
+  if (error) throw Exception(Code::kIo, directory + ": " + error.message());
+  // Before it is changed: it may be somebody else's.
+  expect_empty(directory);
+  // All that the program has in its memory lies there.
+  ::chmod(directory.c_str(), 0700);
 }
 
 }  // namespace
@@ -132,6 +142,8 @@ int run_program(const RunOptions& options) {
   make_directory(options.directory);
   const std::string directory = fs::canonical(options.directory);
   const DirectoryLock lock(directory);
+  // Another run may have begun there, and ended, while this one had no lock.
+  expect_empty(directory);
   const Settings settings{options.epochs,
                           options.hold ? HeldOutput::of_this_process() : HeldOutput::Which{}};
   keep_settings(directory, settings);

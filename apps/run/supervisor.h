@@ -64,7 +64,8 @@ class Supervisor {
   int until_exec_ = -1;
 };
 
-/// Waits for a child, passing on the signals that ask for an end. Returns its status.
+/// Waits for a child, passing on the signals that ask for an end. Returns its status. Changes this process's handlers
+/// of SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGINT, SIGQUIT for good.
 int wait_for(pid_t child);
 
 }  // namespace perdure::run

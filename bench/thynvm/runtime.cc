@@ -313,6 +313,12 @@ std::vector<Section> measure_carried(const Settings& settings) {
     programs.missing +=
         fmt::format("{}Rounds: {} of {}, for lack of time.", programs.missing.empty() ? "" : " ",
                     rounds, settings.rules.repetitions);
+  if (measured.empty()) {  // `perdure run` is refused here, say: the report says why.
+    const Views none({}, std::move(programs.missing));
+    return {none.begin("slowdown", "Unmodified programs under epochs", ""),
+            none.begin("pauses", "Pauses of these programs", ""),
+            none.begin("log", "What is logged", "")};
+  }
   const double start = start_ms(directory.path(), rounds);
   const Views views(std::move(measured), std::move(programs.missing));
   return {slowdown_section(views, settings, rounds, start), pause_section(views),

@@ -33,15 +33,9 @@
 #include <thread>
 #include <vector>
 
-namespace {
+#include "carried.h"
 
-#define MUST(condition)                                                                      \
-  do {                                                                                       \
-    if (!(condition)) {                                                                      \
-      std::fprintf(stderr, "line %d: %s: %s\n", __LINE__, #condition, std::strerror(errno)); \
-      std::_Exit(9);                                                                         \
-    }                                                                                        \
-  } while (false)
+namespace {
 
 long wait_ms = 300;
 

@@ -6,12 +6,9 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <cerrno>
 #include <cstddef>
 #include <cstring>
 #include <memory>
-#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
@@ -164,7 +161,8 @@ FileHistory::Touched& FileHistory::touch(int file, const struct stat& state) {
   if (touched.made) return touched;
   touched.first_bytes = static_cast<std::uint64_t>(state.st_size);
   touched.all_taken = !S_ISREG(state.st_mode) || touched.first_bytes == 0;
-  log_->append(body_of(UndoKind::kState, state), *path);
+  touched.generation = generation_of(file, "");
+  log_->append(body_of(UndoKind::kState, state, touched.generation), *path);
   return touched;
 }
 
@@ -229,8 +227,9 @@ Result<FileFact> FileHistory::fact(int file) {
   FileFact fact;
   fact.path = path_of(file);
   fact.id = id_of(state);
+  fact.id.generation = generation_of(file, "");
   fact.bytes = static_cast<std::uint64_t>(state.st_size);
-  fact.modified_ns = body_of(UndoKind::kState, state).modified_ns;
+  fact.modified_ns = body_of(UndoKind::kState, state, 0).modified_ns;
   return fact;
 }
 

@@ -144,8 +144,8 @@ class FileHistory {
 
   /// Errors: kIo.
   static Result<FileFact> fact(int file);
-  /// Whether `state` is the file, or what a roll-back made anew in its place.
-  static bool is(const std::string& state_directory, FileId file, const struct stat& state);
+  /// Whether the path, which is not followed, names the file, or what a roll-back made anew in its place.
+  static bool is(const std::string& state_directory, FileId file, const std::string& path);
 
   /// Checks that files are what they were, but for those that a roll-back to `epoch` changes.
   /// Errors: kMisuse, which names the first that is not, and what is different; as roll_back(), of undo files.
@@ -159,6 +159,7 @@ class FileHistory {
     std::uint64_t first_bytes = 0;  // its size when first touched in the epoch
     std::vector<bool> taken;        // by block
     unsigned pieces = 0;            // of contents taken
+    std::uint64_t generation = 0;
   };
 
   template <class Do>
@@ -171,7 +172,7 @@ class FileHistory {
   bool holds_data(int file, const std::string& path, const struct stat& state);
   bool is_own(const std::string& path) const;
   bool keep(const std::string& path, const struct stat& state);
-  void copy(const std::string& path, const struct stat& state);
+  void copy(const std::string& path, const struct stat& state, std::uint64_t generation);
   void remove(const std::string& path, const struct stat& state);
   void changed(std::uint64_t device, const std::string& directory);
   std::uint64_t last_before() const { return epoch_ == 0 ? 0 : epoch_ - 1; }

@@ -119,6 +119,7 @@ void FileHistory::take(int file, Touched& touched, std::uint64_t offset, std::ui
     body.kind = UndoKind::kContents;
     body.device = state.st_dev;
     body.inode = state.st_ino;
+    body.generation = touched.generation;
     body.size = first * kBlock;
     // What a file was cut by has been taken when it was cut: there may be less than once was.
     log_->append(body, path, {}, contents_of(file, body.size, (block - first) * kBlock));
@@ -133,12 +134,13 @@ Result<void> FileHistory::before_change(int file) {
 Result<void> FileHistory::before_attribute(int file, const std::string& name) {
   return recorded([&] {
     const struct stat state = state_of(file);
-    if (touch(file, state).made) return;
+    const Touched& touched = touch(file, state);
+    if (touched.made) return;
     const std::string path = path_of(file);
     if (!holds_data(file, path, state)) return;
     const std::optional<std::string> named = name_of(file, state);
     if (!named) return;
-    RecordBody body = body_of(UndoKind::kAttribute, state);
+    RecordBody body = body_of(UndoKind::kAttribute, state, touched.generation);
     std::string value(std::size_t{1} << 16, '\0');
     const ssize_t bytes =
         ::getxattr(link_to(file).c_str(), name.c_str(), value.data(), value.size());
@@ -176,7 +178,7 @@ Result<void> FileHistory::before_link(int file, const std::string& path) {
 }
 
 /// Nobody has it open: a lease is granted, and given back. Whoever opens it in between waits for that moment; should it
-/// then be open without a name, retain() cannot link it, and says so.
+/// then be open without a name, the epoch carries its contents.
 static bool is_closed(const std::string& path) {
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   return file.get() >= 0 && ::fcntl(file.get(), F_SETSIG, SIGURG) == 0 &&  // ignored
@@ -190,8 +192,9 @@ bool FileHistory::keep(const std::string& path, const struct stat& state) {
 void FileHistory::remove(const std::string& path, const struct stat& state) {
   touch_parent(path);
   const FileId id = id_of(state);
+  const std::uint64_t generation = generation_of(AT_FDCWD, path);
   if (S_ISDIR(state.st_mode)) {
-    log_->append(body_of(UndoKind::kDirectory, state), path);
+    log_->append(body_of(UndoKind::kDirectory, state, generation), path);
     touched_.erase(id);  // Its number may be used again.
     parents_.erase(path);
     return;
@@ -206,14 +209,15 @@ void FileHistory::remove(const std::string& path, const struct stat& state) {
   const bool kept = keep(path, state);
   if (made) return;
   if (kept || !rules_.keep) {
-    log_->append(body_of(UndoKind::kKept, state), path);
+    log_->append(body_of(UndoKind::kKept, state, generation), path);
   } else {
-    copy(path, state);
+    copy(path, state, generation);
     touched_.erase(id);
   }
 }
 
-void FileHistory::copy(const std::string& path, const struct stat& state) {
+void FileHistory::copy(const std::string& path, const struct stat& state,
+                       std::uint64_t generation) {
   if (state.st_nlink > 1) {
     throw Exception(Code::kInvalid,
                     path +
@@ -229,7 +233,7 @@ void FileHistory::copy(const std::string& path, const struct stat& state) {
   } else if (S_ISLNK(state.st_mode)) {
     other = text_of_link(path);
   }
-  log_->append(body_of(UndoKind::kCopied, state), path, other);
+  log_->append(body_of(UndoKind::kCopied, state, generation), path, other);
 }
 
 Result<void> FileHistory::before_remove(const std::string& path) {
@@ -257,6 +261,7 @@ Result<void> FileHistory::before_rename(const std::string& from, const std::stri
     body.kind = exchange ? UndoKind::kExchange : UndoKind::kRename;
     body.device = source->st_dev;
     body.inode = source->st_ino;
+    body.generation = generation_of(AT_FDCWD, from);
     // Touched before they move, so that nobody takes them for files made under a name that was absent.
     const auto is_made = [&](const std::string& path, const struct stat& state) {
       const Descriptor file(::open(path.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
@@ -267,6 +272,7 @@ Result<void> FileHistory::before_rename(const std::string& from, const std::stri
       is_made(to, *target);
       body.other_device = target->st_dev;
       body.other_inode = target->st_ino;
+      body.other_generation = generation_of(AT_FDCWD, to);
     } else if (target) {
       remove(to, *target);
     }

@@ -27,6 +27,10 @@ constexpr std::uint64_t kNotKnown = std::numeric_limits<std::uint64_t>::max();
 
 std::string kept_name(FileId file) { return fmt::format("{:x}-{:x}", file.device, file.inode); }
 
+std::string now_name(FileId file) {
+  return fmt::format("{}-{:x}.now", kept_name(file), file.generation);
+}
+
 std::string copy_name(std::uint64_t epoch, std::uint64_t offset) {
   return fmt::format("copy-{}-{}", epoch, offset);
 }

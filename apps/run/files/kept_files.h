@@ -13,6 +13,8 @@
 namespace perdure::run::files {
 
 std::string kept_name(FileId file);
+/// Of the link that says what a roll-back has made in the file's place.
+std::string now_name(FileId file);
 std::string copy_name(std::uint64_t epoch, std::uint64_t offset);
 
 class KeptFiles {

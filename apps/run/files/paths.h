@@ -3,13 +3,16 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 
+#include "apps/run/generation.h"
 #include "perdure/error.h"
 #include "perdure/region/file.h"
 
@@ -45,6 +48,15 @@ inline std::optional<struct stat> state_at(const std::string& path) {
   if (::lstat(path.c_str(), &state) == 0) return state;
   if (errno == ENOENT || errno == ENOTDIR) return std::nullopt;
   throw Exception(io_error(path));
+}
+
+/// Of what a path names, without following it; or, with an empty path, a descriptor. 0: the file system has none.
+inline std::uint64_t generation_of(int directory, const std::string& path) {
+  FileHandle handle;
+  int mount = 0;
+  const long result = ::syscall(SYS_name_to_handle_at, directory, path.c_str(), &handle, &mount,
+                                path.empty() ? AT_EMPTY_PATH : 0);
+  return result == 0 ? handle.generation() : 0;
 }
 
 }  // namespace perdure::run::files

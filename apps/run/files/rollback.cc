@@ -5,8 +5,8 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdio>
 #include <cstring>
-#include <map>
 #include <optional>
 #include <set>
 #include <span>
@@ -16,6 +16,7 @@
 #include <fmt/format.h>
 
 #include "apps/run/files/history.h"
+#include "apps/run/files/kept_files.h"
 #include "apps/run/files/paths.h"
 #include "apps/run/files/taking_back.h"
 #include "apps/run/files/undo_layout.h"
@@ -26,6 +27,20 @@
 
 namespace perdure::run::files {
 namespace {
+
+constexpr std::size_t kMostForms = 256;  // more than an epoch can be resumed from in vain without a pause
+
+/// The file, what a roll-back made in its place, what another one made in the place of that, and so on.
+std::vector<FileId> all_forms(const std::string& state_directory, FileId file) {
+  std::vector<FileId> forms{file};
+  while (forms.size() < kMostForms) {
+    const std::string text = text_of_link(state_directory + "/kept/" + now_name(forms.back()));
+    FileId next = file;
+    if (std::sscanf(text.c_str(), "%lu %lu", &next.inode, &next.generation) != 2) break;
+    forms.push_back(next);
+  }
+  return forms;
+}
 
 void refuse_broken(const std::string& directory, std::uint64_t epoch) {
   const std::string path = directory + "/broken";
@@ -117,7 +132,7 @@ void TakingBack::check() {
       if (record.body.kind == UndoKind::kCopied && S_ISREG(record.body.mode))
         needed = directory_ + "/kept/" + record.other;
       const std::optional<struct stat> found = needed.empty() ? std::nullopt : state_at(needed);
-      if (needed.empty() || is(state_at(record.path), record.id())) continue;
+      if (needed.empty() || is(record.path, record.id())) continue;
       if (!found || (record.body.kind == UndoKind::kCopied &&
                      static_cast<std::uint64_t>(found->st_size) != record.body.size)) {
         throw Exception(Code::kCorrupt,
@@ -189,13 +204,16 @@ void TakingBack::settle(UndoFile& file, std::uint64_t offset) {
   file.cut(offset, true);
 }
 
-// The device's number may be another one after a reboot; a path and an inode's number are enough.
-bool FileHistory::is(const std::string& state_directory, FileId file, const struct stat& state) {
-  if (state.st_ino == file.inode) return true;
-  char text[32] = {};
-  const ssize_t bytes =
-      ::readlink((kept_path(state_directory, file) + ".now").c_str(), text, sizeof text - 1);
-  return bytes > 0 && std::strtoull(text, nullptr, 10) == state.st_ino;
+// The device's number may be another one after a reboot; a path and an inode are enough.
+bool FileHistory::is(const std::string& state_directory, FileId file, const std::string& path) {
+  const std::optional<struct stat> state = state_at(path);
+  if (!state) return false;
+  const std::uint64_t generation = generation_of(AT_FDCWD, path);
+  const std::vector<FileId> forms = all_forms(state_directory, file);
+  return std::any_of(forms.begin(), forms.end(), [&](const FileId& form) {
+    return form.inode == state->st_ino &&
+           (form.generation == generation || form.generation == 0 || generation == 0);
+  });
 }
 
 void FileHistory::roll_back(const std::string& state_directory, std::uint64_t epoch,
@@ -220,7 +238,9 @@ Result<void> FileHistory::check_untouched(const std::string& state_directory, st
       }
     }
     for (const FileFact& fact : facts) {
-      if (touched.contains(fact.id.inode) ||
+      const std::vector<FileId> forms = all_forms(state_directory, fact.id);
+      if (std::any_of(forms.begin(), forms.end(),
+                      [&](const FileId& form) { return touched.contains(form.inode); }) ||
           std::any_of(moved.begin(), moved.end(),
                       [&](const std::string& above) { return fact.path.starts_with(above); }))
         continue;
@@ -231,8 +251,8 @@ Result<void> FileHistory::check_untouched(const std::string& state_directory, st
       };
       const std::optional<struct stat> state = state_at(fact.path);
       if (!state) return differs("was removed");
-      if (!is(state_directory, fact.id, *state)) return differs("was replaced");
-      const RecordBody now = body_of(UndoKind::kState, *state);
+      if (!is(state_directory, fact.id, fact.path)) return differs("was replaced");
+      const RecordBody now = body_of(UndoKind::kState, *state, 0);
       if (now.size != fact.bytes)
         return differs(fmt::format("has {} bytes and had {}: was changed", now.size, fact.bytes));
       if (now.modified_ns != fact.modified_ns) return differs("was written to");

@@ -57,28 +57,26 @@ void TakingBack::take_back(const UndoRecord& record, std::uint64_t order) {
 
 // ---- Which file ------------------------------------------------------------------------------------------------------
 
-bool TakingBack::is(const std::optional<struct stat>& state, FileId file) const {
-  return state && FileHistory::is(directory_, file, *state);
-}
-
 /// Where a file is now: under the name that it had when the record was written, in kept/, or, if calls raced with
 /// each other, under another name that it had.
 std::string TakingBack::find(FileId file, const std::string& path) const {
-  if (!path.empty() && is(state_at(path), file)) return path;
-  if (is(state_at(kept(file)), file)) return kept(file);
+  if (!path.empty() && is(path, file)) return path;
+  if (is(kept(file), file)) return kept(file);
   if (const auto names = names_.find(file); names != names_.end()) {
     for (const std::string& name : names->second)
-      if (!name.empty() && is(state_at(name), file)) return name;
+      if (!name.empty() && is(name, file)) return name;
   }
   gone(path.empty() ? kept(file) : path);
 }
 
 void TakingBack::made_anew(FileId before, const std::string& path) {
   const std::optional<struct stat> state = state_at(path);
-  const std::string link = kept(before) + ".now";
+  const std::string link = directory_ + "/kept/" + now_name(before);
   step();
   done(::unlink(link.c_str()) == 0 || errno == ENOENT, link);
-  done(::symlink(std::to_string(state->st_ino).c_str(), link.c_str()) == 0, link);
+  const std::string now =
+      std::to_string(state->st_ino) + " " + std::to_string(generation_of(AT_FDCWD, path));
+  done(::symlink(now.c_str(), link.c_str()) == 0, link);
 }
 
 // ---- What a file is --------------------------------------------------------------------------------------------------
@@ -145,15 +143,15 @@ void TakingBack::remove_made(const UndoRecord& record, std::uint64_t order) {
   // Calls raced for the name: a file that a rename brought here goes back when that one is taken back.
   const auto [first, last] = moved_to_.equal_range(record.path);
   if (std::any_of(first, last, [&](const auto& move) {
-        return move.second.order < order && is(state, move.second.file);
+        return move.second.order < order && is(record.path, move.second.file);
       }))
     return;
   remove(record.path, *state);
 }
 
 void TakingBack::restore_kept(const UndoRecord& record) {
+  if (is(record.path, record.id())) return;
   const std::optional<struct stat> state = state_at(record.path);
-  if (is(state, record.id())) return;
   if (state) remove(record.path, *state);
   step();
   const std::string from = kept(record.id());
@@ -161,7 +159,7 @@ void TakingBack::restore_kept(const UndoRecord& record) {
 }
 
 void TakingBack::restore_copied(const UndoRecord& record) {
-  if (is(state_at(record.path), record.id())) return;
+  if (is(record.path, record.id())) return;
   const std::string anew = record.path + ".perdure-undo";
   step();
   done(::unlink(anew.c_str()) == 0 || errno == ENOENT, anew);
@@ -184,8 +182,8 @@ void TakingBack::restore_copied(const UndoRecord& record) {
 }
 
 void TakingBack::restore_directory(const UndoRecord& record) {
+  if (is(record.path, record.id())) return;
   const std::optional<struct stat> state = state_at(record.path);
-  if (is(state, record.id())) return;
   if (state && !S_ISDIR(state->st_mode)) remove(record.path, *state);
   step();
   done(::mkdir(record.path.c_str(), 0700) == 0 || errno == EEXIST, record.path);
@@ -194,18 +192,15 @@ void TakingBack::restore_directory(const UndoRecord& record) {
 }
 
 void TakingBack::rename_back(const UndoRecord& record) {
-  const std::optional<struct stat> before = state_at(record.path), after = state_at(record.other);
-  if (is(before, record.id())) return;
-  if (before || !is(after, record.id())) gone(record.other);
+  if (is(record.path, record.id())) return;
+  if (state_at(record.path) || !is(record.other, record.id())) gone(record.other);
   step();
   done(::rename(record.other.c_str(), record.path.c_str()) == 0, record.other);
 }
 
 void TakingBack::exchange_back(const UndoRecord& record) {
-  const FileId other{record.body.other_device, record.body.other_inode};
-  const std::optional<struct stat> before = state_at(record.path), after = state_at(record.other);
-  if (is(before, record.id())) return;
-  if (!is(before, other) || !is(after, record.id())) gone(record.path);
+  if (is(record.path, record.id())) return;
+  if (!is(record.path, record.other_id()) || !is(record.other, record.id())) gone(record.path);
   step();
   done(::renameat2(AT_FDCWD, record.path.c_str(), AT_FDCWD, record.other.c_str(),
                    RENAME_EXCHANGE) == 0,

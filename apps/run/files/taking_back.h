@@ -55,7 +55,10 @@ class TakingBack {
   void exchange_back(const UndoRecord& record);
 
   std::string kept(FileId file) const { return FileHistory::kept_path(directory_, file); }
-  bool is(const std::optional<struct stat>& state, FileId file) const;
+  /// Whether the path names the file.
+  bool is(const std::string& path, FileId file) const {
+    return FileHistory::is(directory_, file, path);
+  }
   std::string find(FileId file, const std::string& path) const;
   void set_attributes(const std::string& path, const RecordBody& body);
   void made_anew(FileId before, const std::string& path);

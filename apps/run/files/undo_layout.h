@@ -3,8 +3,8 @@
 //   undo-<e>                   what takes back the file changes between the end of epoch e-1 and the end of e:
 //                              UndoHead, then records in the order in which the changes were let through
 //   kept/<device>-<inode>      a link to a file that lost a name, or has none left; both numbers in hexadecimal
-//   kept/<device>-<inode>.now  a symbolic link whose text is the inode's number (decimal) since a roll-back made the
-//                              thing anew
+//   kept/<device>-<inode>-<generation>.now  a symbolic link whose text is the inode's number and generation (decimal)
+//                              since a roll-back made the thing anew
 //   kept/copy-<e>-<offset>     what a file held that could not be linked: it lies on another file system, say; for the
 //                              record of undo-<e> at the offset
 //   broken                     BrokenMark: the newest epoch whose changes cannot be taken back
@@ -74,14 +74,14 @@ enum class UndoKind : std::uint32_t {
 struct RecordBody {
   UndoKind kind;
   std::uint32_t mode, user, group;
-  std::uint64_t device, inode;
-  std::uint64_t other_device, other_inode;
+  std::uint64_t device, inode, generation;
+  std::uint64_t other_device, other_inode, other_generation;
   std::uint64_t size;
   std::int64_t accessed_ns, modified_ns;  // since 1970
   std::uint32_t path_bytes, other_bytes, data_bytes;
   std::uint32_t reserved;
 };
-static_assert(sizeof(RecordBody) == 88 && std::has_unique_object_representations_v<RecordBody>);
+static_assert(sizeof(RecordBody) == 104 && std::has_unique_object_representations_v<RecordBody>);
 
 inline constexpr std::uint64_t kMostData = std::uint64_t{1} << 20;
 inline constexpr std::uint64_t kMostRecord = sizeof(RecordBody) + 2 * 8192 + kMostData;
@@ -94,9 +94,10 @@ struct BrokenMark {
 };
 static_assert(sizeof(BrokenMark) == 256 && std::has_unique_object_representations_v<BrokenMark>);
 
-/// Which file, as long as it exists: its number is used again afterwards.
+/// Which file. Its number is used again when it is gone, and often at once: then the generation is another one
+/// (apps/run/generation.h). 0: it is not known, or does not matter, as the file still exists.
 struct FileId {
-  std::uint64_t device = 0, inode = 0;
+  std::uint64_t device = 0, inode = 0, generation = 0;
   bool operator==(const FileId&) const = default;
   auto operator<=>(const FileId&) const = default;
 };

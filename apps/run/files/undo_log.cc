@@ -32,7 +32,7 @@ std::uint32_t crc_of_head(const Head& head) {
 
 FileId id_of(const struct stat& state) { return {state.st_dev, state.st_ino}; }
 
-RecordBody body_of(UndoKind kind, const struct stat& state) {
+RecordBody body_of(UndoKind kind, const struct stat& state, std::uint64_t generation) {
   RecordBody body{};
   body.kind = kind;
   body.mode = state.st_mode;
@@ -40,6 +40,7 @@ RecordBody body_of(UndoKind kind, const struct stat& state) {
   body.group = state.st_gid;
   body.device = state.st_dev;
   body.inode = state.st_ino;
+  body.generation = generation;
   body.size = static_cast<std::uint64_t>(state.st_size);
   body.accessed_ns = nanoseconds(state.st_atim);
   body.modified_ns = nanoseconds(state.st_mtim);

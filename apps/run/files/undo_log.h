@@ -17,12 +17,14 @@ struct UndoRecord {
   RecordBody body{};
   std::string path, other;
   std::string data;
-  FileId id() const { return {body.device, body.inode}; }
+  FileId id() const { return {body.device, body.inode, body.generation}; }
+  FileId other_id() const { return {body.other_device, body.other_inode, body.other_generation}; }
 };
 
+/// Without the generation.
 FileId id_of(const struct stat& state);
-/// Kind, and what `state` says of inode, mode, owner, times and size.
-RecordBody body_of(UndoKind kind, const struct stat& state);
+/// Kind, generation, and what `state` says of inode, mode, owner, times and size.
+RecordBody body_of(UndoKind kind, const struct stat& state, std::uint64_t generation);
 
 std::string undo_path(const std::string& directory, std::uint64_t epoch);
 /// The epochs that have an undo file, in order. Errors: Exception: kIo.

@@ -1,19 +1,17 @@
 // What an image holds besides memory.
-#include <cpuid.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/kcmp.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/utsname.h>
 #include <sys/wait.h>
 #include <time.h>
 
+#include "apps/run/generation.h"
 #include "apps/run/machine.h"
 #include "apps/run/memory_map.h"
 #include "apps/run/raw_syscall.h"
 #include "apps/run/runtime/runtime.h"
-#include "perdure/base/crc32c.h"
 
 namespace perdure::run {
 namespace {
@@ -83,10 +81,10 @@ long open_descriptor(std::int32_t number) {
 
 /// Calls use(offset, bytes) for the file's contents in workspace().bounce.
 template <class Use>
-bool read_file(const FileRecord& file, std::uint64_t from, Use use) {
+bool read_file(const FileRecord& file, Use use) {
   const long opened = open_descriptor(file.descriptor);
   bool good = !failed(opened);
-  for (std::uint64_t at = from; good && at < file.bytes;) {
+  for (std::uint64_t at = 0; good && at < file.bytes;) {
     const std::uint64_t want = file.bytes - at < kBounceBytes ? file.bytes - at : kBounceBytes;
     const long got = syscall(SYS_pread64, opened, workspace().bounce, want, at);
     good = got > 0 && use(at, static_cast<std::uint64_t>(got));
@@ -98,10 +96,54 @@ bool read_file(const FileRecord& file, std::uint64_t from, Use use) {
 }
 
 bool keep_file(const FileRecord& file) {
-  return read_file(file, 0, [&](std::uint64_t offset, std::uint64_t bytes) {
+  return read_file(file, [&](std::uint64_t offset, std::uint64_t bytes) {
     const ContentsRecord contents{file.descriptor, 0, offset, bytes};
     return append(RecordKind::kContents, &contents, sizeof contents, workspace().bounce, bytes);
   });
+}
+
+std::uint64_t generation_of(const char* path) {
+  FileHandle handle;
+  int mount = 0;
+  const long result =
+      syscall(SYS_name_to_handle_at, AT_FDCWD, path, &handle, &mount, AT_SYMLINK_FOLLOW);
+  return failed(result) ? 0 : handle.generation();
+}
+
+/// A program that failed to replace itself by another still has what the supervisor gave it for that one; unless it has
+/// closed that, and perhaps has files of its own by these numbers.
+void forget_what_it_closed() {
+  for (int i = 0; i < kGiven; ++i) {
+    std::int32_t& number = shared().given[i];
+    if (number < 0) continue;
+    char path[64];
+    char* const at = put_text(path, path + sizeof path, "/proc/self/fd/");
+    put_number(at, path + sizeof path, static_cast<std::uint64_t>(number));
+    bool there;
+    if (i <= kGivenShadow) {
+      static constexpr char kOurs[] = "/memfd:perdure-";
+      char target[sizeof kOurs] = {};
+      syscall(SYS_readlinkat, AT_FDCWD, path, target, sizeof target - 1);
+      there = equal_bytes(target, kOurs, sizeof kOurs);
+    } else {
+      // The controller has the same at 0, 1 and 2 of its own.
+      struct stat its, own;
+      there = !failed(syscall(SYS_newfstatat, AT_FDCWD, path, &its, 0)) &&
+              !failed(syscall(SYS_fstat, i - kGivenErrors, &own)) && its.st_dev == own.st_dev &&
+              its.st_ino == own.st_ino;
+    }
+    if (!there) number = -1;
+  }
+}
+
+/// Whether the supervisor has linked the file into its directory (files/kept_files.h).
+bool is_kept(std::uint64_t device, std::uint64_t inode) {
+  char path[sizeof shared().directory + 64];
+  char* const end = path + sizeof path;
+  char* at = put_text(put_text(path, end, shared().directory), end, "/kept/");
+  at = put_text(put_number(at, end, device, 16), end, "-");
+  put_number(at, end, inode, 16);
+  return !failed(syscall(SYS_faccessat, AT_FDCWD, path, 0 /* F_OK */));
 }
 
 bool capture_file(std::int32_t number) {
@@ -115,6 +157,7 @@ bool capture_file(std::int32_t number) {
   struct stat attributes;
   if (length < 0 || failed(syscall(SYS_newfstatat, AT_FDCWD, path, &attributes, 0))) return true;
   target[length] = 0;
+  const std::uint64_t generation = S_ISREG(attributes.st_mode) ? generation_of(path) : 0;
   at = put_text(path, path + sizeof path, "/proc/self/fdinfo/");
   put_number(at, path + sizeof path, static_cast<std::uint64_t>(number));
   char* const text = workspace().maps;
@@ -130,6 +173,7 @@ bool capture_file(std::int32_t number) {
   file.flags = static_cast<std::uint32_t>(field_of(text, bytes, "\nflags:", 8));
   file.device = attributes.st_dev;
   file.inode = attributes.st_ino;
+  file.mode = attributes.st_mode;
   file.bytes = static_cast<std::uint64_t>(attributes.st_size);
   file.modified_ns = static_cast<std::uint64_t>(attributes.st_mtim.tv_sec) * 1'000'000'000 +
                      static_cast<std::uint64_t>(attributes.st_mtim.tv_nsec);
@@ -137,11 +181,19 @@ bool capture_file(std::int32_t number) {
   const bool special = is_object(number, attributes, target);
   if (!special) {
     file.kind = FileKind::kRegular;
+    file.generation = generation;
     static constexpr char kDeleted[] = " (deleted)";
     constexpr long kBytes = sizeof kDeleted - 1;
     // The supervisor has given a file that lost its name another one (files/kept_files.h), if it could.
     if (length > kBytes && equal_bytes(target + length - kBytes, kDeleted, kBytes))
       file.deleted = attributes.st_nlink == 0 ? kContentsKept : kLinkKept;
+    if (file.deleted == kLinkKept && !is_kept(file.device, file.inode)) {
+      because(
+          "it has a file open that has lost the name by which it was opened, and has another one, "
+          "on another file system than the state directory: ",
+          target, file.path_bytes);
+      return false;
+    }
     if (file.deleted == kContentsKept && file.bytes > kMostKept) {
       because(
           "it has a deleted file of more than 4 MiB open, on another file system than the state "
@@ -268,6 +320,7 @@ bool capture_files() {
   descriptor_count = 0;
   shared().nameless_count = 0;
   begin_objects();
+  forget_what_it_closed();
   const long folder =
       syscall(SYS_openat, AT_FDCWD, "/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (failed(folder)) return false;

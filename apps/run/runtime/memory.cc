@@ -203,36 +203,41 @@ bool refuse(const char* text, const MapLine& line) {
   return false;
 }
 
-bool capture_area(const MapLine& line, bool all) {
-  VmaRecord vma{};
+bool is_kernels(const MapLine& line) { return line.is("[vdso]") || line.starts_with("[vvar"); }
+
+/// All but what the area holds. False, with the cause in `why`: no epoch can end with such an area.
+bool describe_area(const MapLine& line, VmaRecord& vma) {
   vma.begin = line.begin;
   vma.end = line.end;
   vma.protection = line.protection;
   vma.kind = VmaKind::kAnonymous;
-  const auto put = [&] {
-    return append(RecordKind::kVma, &vma, sizeof vma, line.path, vma.path_bytes);
-  };
-  if (line.is("[vdso]") || line.starts_with("[vvar")) {
+  if (is_kernels(line)) {
     vma.kind = line.is("[vdso]") ? VmaKind::kVdso : VmaKind::kVvar;
     vma.path_bytes = line.path_bytes;
-    return put();
+    return true;
   }
   if (line.is("[stack]")) vma.flags |= kVmaGrowsDown;
-  if (line.inode != 0) {
-    vma.kind = VmaKind::kFile;
-    vma.file_offset = line.offset;
-    vma.path_bytes = line.path_bytes;
-    if (line.shared && (line.protection & PROT_WRITE) != 0)
-      return refuse("memory is shared for writing: ", line);
-    if (!describe_file(line, vma))
-      return refuse("it maps a file that was deleted or replaced: ", line);
-    if (line.shared) vma.flags |= kVmaShared;
-  } else if (line.shared) {
-    because("memory is shared");
-    return false;
+  if (line.inode == 0) {
+    if (line.shared) because("memory is shared");
+    return !line.shared;
   }
-  if (!put()) return false;
-  if (line.shared) return true;
+  vma.kind = VmaKind::kFile;
+  vma.file_offset = line.offset;
+  vma.path_bytes = line.path_bytes;
+  if (line.shared && (line.protection & PROT_WRITE) != 0)
+    return refuse("memory is shared for writing: ", line);
+  if (!describe_file(line, vma))
+    return refuse("it maps a file that was deleted or replaced: ", line);
+  if (line.shared) vma.flags |= kVmaShared;
+  return true;
+}
+
+bool capture_area(const MapLine& line, bool all) {
+  VmaRecord vma{};
+  if (!describe_area(line, vma) ||
+      !append(RecordKind::kVma, &vma, sizeof vma, line.path, vma.path_bytes))
+    return false;
+  if (line.shared || is_kernels(line)) return true;
   if (area_count == kMostAreas) {
     because("it has more than 131,072 areas of memory");
     return false;
@@ -280,6 +285,7 @@ bool for_each_area(Use use) {
     because("its memory map cannot be read");
     return false;
   }
+  mapped.path_bytes = 0;  // It pointed there.
   const char* at = workspace().maps;
   const char* const end = at + bytes;
   MapLine line;
@@ -341,8 +347,7 @@ std::uint64_t fault_ns() { return first_write_ns; }
 void watch_all() {
   area_count = 0;
   for_each_area([](const MapLine& line) {
-    const bool kernels = line.is("[vdso]") || line.starts_with("[vvar");
-    if (line.shared || kernels || area_count == kMostAreas) return true;
+    if (line.shared || is_kernels(line) || area_count == kMostAreas) return true;
     track(line.begin, line.end);
     workspace().areas[which][area_count++] = {line.begin, line.end};
     return true;
@@ -351,7 +356,15 @@ void watch_all() {
 }
 
 bool capture_memory(bool all) {
-  mapped.path_bytes = 0;
+  // What is copied in vain stays in the list of changes, which only a commit empties: that happens once, and then all
+  // areas are looked at before any is copied.
+  static bool failed_last = false;
+  const auto look = [](const MapLine& line) {
+    VmaRecord vma{};
+    return describe_area(line, vma);
+  };
+  if (failed_last && !for_each_area(look)) return false;
+  failed_last = true;
   which = 1 - which;
   area_count = 0;
   if (!for_each_area([&](const MapLine& line) { return capture_area(line, all); })) {
@@ -360,6 +373,7 @@ bool capture_memory(bool all) {
   }
   drop_unmapped();
   old_area_count = area_count;
+  failed_last = false;
   return true;
 }
 

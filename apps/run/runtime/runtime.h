@@ -30,7 +30,7 @@ namespace perdure::run {
 inline constexpr int kParkSignal = 33;
 inline constexpr std::size_t kMostThreads = 1024;
 inline constexpr int kMostDescriptors = 4096;
-inline constexpr std::size_t kBufferBytes = std::size_t{1} << 20;
+inline constexpr std::size_t kBufferBytes = std::size_t{16} << 20;  // kMostAreas in maps
 inline constexpr std::size_t kMostAreas = 1 << 17;
 inline constexpr std::size_t kBounceBytes = std::size_t{1} << 18;
 
@@ -144,7 +144,7 @@ void because(const char* text, const char* detail = nullptr, std::uint32_t detai
 /// "perdure: <text><detail>" on the program's stderr.
 void say(const char* text, const char* detail = nullptr);
 char* put_text(char* at, const char* end, const char* text);
-char* put_number(char* at, const char* end, std::uint64_t value);
+char* put_number(char* at, const char* end, std::uint64_t value, std::uint32_t base = 10);
 /// In the controller's own table of descriptors: closes all but what the supervisor gave it.
 void keep_own_descriptors();
 /// In the stop phase: how much the program has written to each pipe of held output.

@@ -30,12 +30,12 @@ char* put_text(char* at, const char* end, const char* text) {
   return at;
 }
 
-char* put_number(char* at, const char* end, std::uint64_t value) {
+char* put_number(char* at, const char* end, std::uint64_t value, std::uint32_t base) {
   char digits[24];
   int count = 0;
   do {
-    digits[count++] = static_cast<char>('0' + value % 10);
-    value /= 10;
+    digits[count++] = "0123456789abcdef"[value % base];
+    value /= base;
   } while (value != 0);
   while (count > 0 && at + 1 < end) *at++ = digits[--count];
   *at = 0;
