@@ -160,14 +160,15 @@ for line in range(1500):
 
   const std::vector<std::string> words{"/usr/bin/python3", path("job.py")};
   const auto begins = [](const std::string& whole, const std::string& part) {
-    const auto end = part.begin() + static_cast<std::ptrdiff_t>(std::min(part.size(), whole.size()));
+    const auto end =
+        part.begin() + static_cast<std::ptrdiff_t>(std::min(part.size(), whole.size()));
     const auto at = std::mismatch(part.begin(), end, whole.begin()).first;
     if (at == part.end()) return ::testing::AssertionSuccess();
     const auto offset = static_cast<std::size_t>(at - part.begin());
     return ::testing::AssertionFailure()
-           << "from byte " << offset << " of " << part.size() << " on: "
-           << part.substr(offset < 60 ? 0 : offset - 60, 200) << "\n  which should be: "
-           << whole.substr(offset < 60 ? 0 : offset - 60, 200);
+           << "from byte " << offset << " of " << part.size()
+           << " on: " << part.substr(offset < 60 ? 0 : offset - 60, 200)
+           << "\n  which should be: " << whole.substr(offset < 60 ? 0 : offset - 60, 200);
   };
   std::vector<std::string> tool = carried(words);
   const int kills = kills_wanted(12);

@@ -12,6 +12,8 @@
 #include <cerrno>
 #include <chrono>
 
+#include <fmt/format.h>
+
 #include "perdure/error.h"
 
 namespace perdure::run {
@@ -97,6 +99,10 @@ void HeldOutput::drain(int index) {
     pollfd ready{output.reading.get(), POLLIN, 0};
     const bool gone = gone_;
     const int found = ::poll(&ready, 1, gone ? 0 : 50);
+    if (output.unwanted) {  // As without epochs, the program's next write ends it, or tells it.
+      output.reading = Descriptor();
+      return;
+    }
     if (found == 0 && gone) return;
     if (found <= 0) continue;
     ++shared_.draining[index];
@@ -108,17 +114,51 @@ void HeldOutput::drain(int index) {
     ++shared_.draining[index];
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) return;
-    if (!kept) {  // No epoch may end that holds what is lost.
-      shared_.poisoned = 1;
-      return;
+    if (kept) continue;
+    // No epoch may end that would hold what is lost.
+    if (shared_.poisoned.exchange(1) == 0)
+      fmt::print(stderr,
+                 "perdure: {}; the program goes on, no epoch ends any more, and what it writes is "
+                 "not held\n",
+                 io_error(directory_ + "/held-" + std::to_string(index + 1)).message);
+    return pass_on(index, bytes, static_cast<std::size_t>(got));
+  }
+}
+
+void HeldOutput::pass_on(int index, std::vector<char>& bytes, std::size_t count) {
+  Output& output = *outputs_[index];
+  {
+    const std::lock_guard lock(mutex_);
+    output.may_release = shared_.drained[index].load();
+    wanted_.notify_all();
+  }
+  while (__atomic_load_n(&released_[index], __ATOMIC_SEQ_CST) < output.may_release)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  for (;;) {
+    for (std::size_t at = 0; at < count && !output.unwanted;) {
+      const ssize_t done = ::write(index + 1, bytes.data() + at, count - at);
+      if (done > 0) at += static_cast<std::size_t>(done);
+      if (done < 0 && errno != EINTR && errno != EAGAIN) output.unwanted = true;
+      if (done < 0 && errno == EAGAIN) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
+    if (output.unwanted) output.reading = Descriptor();
+    pollfd ready{output.reading.get(), POLLIN, 0};
+    const bool gone = gone_;
+    const int found = output.unwanted ? 0 : ::poll(&ready, 1, gone ? 0 : 50);
+    if (output.unwanted || (found == 0 && gone)) return;
+    count = 0;
+    if (found <= 0) continue;
+    const ssize_t got = ::read(output.reading.get(), bytes.data(), bytes.size());
+    if (got == 0) return;
+    if (got > 0) count = static_cast<std::size_t>(got);
   }
 }
 
 void HeldOutput::before_commit() {
   for (int i = 0; i < kOutputs; ++i) {
-    if (!outputs_[i]) continue;
-    while (shared_.drained[i] < shared_.output_end[i] && shared_.poisoned == 0)
+    if (!outputs_[i] || outputs_[i]->unwanted) continue;
+    while (shared_.drained[i] < shared_.output_end[i] && shared_.poisoned == 0 &&
+           !outputs_[i]->unwanted)
       std::this_thread::sleep_for(std::chrono::microseconds(20));
     if (power_ && ::fdatasync(outputs_[i]->file.get()) != 0) shared_.poisoned = 1;
   }
@@ -141,8 +181,8 @@ bool HeldOutput::release_piece(int index) {
   const std::size_t count = std::min<std::uint64_t>(to - from, kPiece);
   // The count is mapped and may be written: the kernel must not fail to, even when this process was killed.
   __atomic_store_n(&released_[index], from, __ATOMIC_SEQ_CST);
-  ssize_t done = ::sendfile(index + 1, output.file.get(),
-                            reinterpret_cast<off_t*>(&released_[index]), count);
+  ssize_t done =
+      ::sendfile(index + 1, output.file.get(), reinterpret_cast<off_t*>(&released_[index]), count);
   if (done < 0 && errno == EINVAL) done = write_piece(index, count);
   if (done < 0 && errno == EINTR) return true;
   if (done < 0 && errno == EAGAIN) {
@@ -150,8 +190,9 @@ bool HeldOutput::release_piece(int index) {
     ::poll(&writable, 1, 100);
     return true;
   }
-  // Whoever should have read it is gone: it is as good as released.
-  if (done < 0) released_[index] = from + count;
+  // Whoever should have read it is gone, or a copy of the directory lacks it: it is as good as released.
+  if (done <= 0) released_[index] = from + count;
+  if (done < 0) output.unwanted = true;
   if (released_[index] / kKept != from / kKept)
     ::fallocate(output.file.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
                 static_cast<off_t>(released_[index] / kKept * kKept));

@@ -60,8 +60,11 @@ class HeldOutput {
   struct Output {
     Descriptor reading, writing, file;
     std::atomic<std::uint64_t> may_release{0};
+    std::atomic<bool> unwanted{false};  // Who should read it is gone.
   };
   void drain(int index);
+  /// For a disk that is full: after what is held, straight to where it belongs.
+  void pass_on(int index, std::vector<char>& bytes, std::size_t count);
   void release();
   /// False: nothing is owed.
   bool release_piece(int index);

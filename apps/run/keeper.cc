@@ -150,10 +150,12 @@ Image Keeper::inspect(const std::string& directory) {
   return ImageReader(*store, *storage, directory + "/image").image();
 }
 
-void Keeper::forget_last(const std::string& directory) {
+void Keeper::forget_last(const std::string& directory,
+                         const std::function<void(std::uint64_t)>& may) {
   const std::unique_ptr<Storage> storage = open_storage(directory + "/image", true);
   const auto store =
       EpochStore::open(*storage, *storage, directory + "/image", store_options(true), true).value();
+  if (may && store->epoch() > 1) may(store->epoch() - 1);
   store->forget_last().value();
 }
 
@@ -237,6 +239,8 @@ void Keeper::expect_runtime() {
   // A signal to a thread that is about to exec would outlive the handler, and end the next program.
   ++shared_->execs;
   for (int tries = 0; shared_->stopping != 0 && tries < 20'000; ++tries) ::usleep(100);
+  // The next program's runtime changes the shadow: what is staged is committed first.
+  while (shared_->committed != shared_->staged && shared_->poisoned == 0) ::usleep(100);
 }
 
 void Keeper::look_after_program() {

@@ -42,8 +42,10 @@ class Keeper {
   static std::unique_ptr<Keeper> open(const std::string& directory, const Options& options);
   /// What is there, read without changing it. Errors: as open().
   static Image inspect(const std::string& directory);
-  /// The newest epoch never was. Errors: as open(), and kNotFound: it is the only one.
-  static void forget_last(const std::string& directory);
+  /// The newest epoch never was, if `may`, told of the one before, does not throw. Errors: as open(), and kNotFound: it is
+  /// the only one.
+  static void forget_last(const std::string& directory,
+                          const std::function<void(std::uint64_t before)>& may = {});
   ~Keeper();
   Keeper(const Keeper&) = delete;
   Keeper& operator=(const Keeper&) = delete;

@@ -78,7 +78,7 @@ bool ProgramFiles::start() {
       watch_->run();
     } catch (const std::exception& error) {
       fmt::print(stderr, "perdure: {}; the program cannot go on\n", error.what());
-      ::kill(program_, SIGKILL);
+      ::kill(program_ != 0 ? program_ : ::getpid(), SIGKILL);  // It follows its supervisor.
     }
   });
   return true;
@@ -102,12 +102,16 @@ bool ProgramFiles::on_sync(const files::Call& call) {
   const std::lock_guard lock(mutex_);
   const auto known = waiting_.find(call.thread);
   if (known != waiting_.end()) {
-    if (known->second.epoch <= committed_ || shared_.poisoned != 0) {
+    const bool over = known->second.epoch <= committed_;
+    // A parked call comes again in the epoch after its own. A later one is another call.
+    if (shared_.poisoned != 0 || (over && shared_.epoch == known->second.epoch + 1)) {
       waiting_.erase(known);
       return false;
     }
-    known->second.call = call.id;
-    return true;
+    if (!over) {
+      known->second.call = call.id;
+      return true;
+    }
   }
   if (shared_.poisoned != 0) return false;
   waiting_[call.thread] = {shared_.epoch, call.id};

@@ -112,9 +112,7 @@ void bring_files_back(const std::string& directory) {
     const bool was_written = each.file.descriptor > 2 && each.file.kind == FileKind::kRegular &&
                              each.file.deleted == 0 && (each.file.flags & O_ACCMODE) != O_RDONLY;
     if (was_written)
-      written.push_back({each.path,
-                         id_of(each.file),
-                         each.file.bytes,
+      written.push_back({each.path, id_of(each.file), each.file.bytes,
                          static_cast<std::int64_t>(each.file.modified_ns)});
   }
   files::FileHistory::check_untouched(directory, image.epoch, written).value();
@@ -415,9 +413,21 @@ int moved(int descriptor, int least) {
   return copy;
 }
 
+/// Forgets the last epoch, once it is known that the one before can be resumed.
+void go_back(const std::string& directory) {
+  try {
+    judge_machine(Keeper::inspect(directory), directory);
+  } catch (const Exception& error) {
+    if (error.code() != Code::kCorrupt) throw;  // The way out of that.
+  }
+  Keeper::forget_last(
+      directory, [&](std::uint64_t before) { files::FileHistory::make_oldest(directory, before); });
+}
+
 }  // namespace
 
 int resume_program(const RunOptions& options) {
+  ::signal(SIGCHLD, SIG_DFL);  // Ignored, it would hide how the program ended.
   if (!fs::exists(options.directory + "/settings.json"))
     throw Exception(Code::kNotFound, options.directory +
                                          ": no `perdure run` has begun there; name the directory "
@@ -428,7 +438,7 @@ int resume_program(const RunOptions& options) {
     throw Exception(Code::kNotFound, directory + ": the program has ended (" + *ending +
                                          "); nothing is left to resume");
   const Settings settings = read_settings(directory);
-  if (options.back) Keeper::forget_last(directory);
+  if (options.back) go_back(directory);
   bring_files_back(directory);
   std::unique_ptr<Keeper> keeper = Keeper::open(directory, settings.epochs);
   ImageReader reader = keeper->reader();

@@ -134,6 +134,7 @@ void make_directory(const std::string& directory) {
 }  // namespace
 
 int run_program(const RunOptions& options) {
+  ::signal(SIGCHLD, SIG_DFL);  // Ignored, it would hide how the program ended.
   const std::string program = find_in_path(options.command.front());
   judge_program(program);
   judge_system();

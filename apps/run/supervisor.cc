@@ -67,10 +67,18 @@ void remove_epochs(const std::string& directory) {
 }
 
 /// Tells how the program ended, and keeps that in the directory when it was by itself.
-int conclude(const std::string& directory, int status) {
+int conclude(const std::string& directory, int status, bool power) {
   if (WIFEXITED(status)) {
-    std::ofstream(directory + "/ended") << "exit code " << WEXITSTATUS(status) << "\n";
-    remove_epochs(directory);
+    const std::string path = directory + "/ended";
+    const std::string text = fmt::format("exit code {}\n", WEXITSTATUS(status));
+    const Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+    // Before it is there, a resume repeats the end of the program, for which it needs the epochs.
+    if (file.get() >= 0 && write_at(file.get(), text.data(), text.size(), 0) &&
+        (!power || ::fsync(file.get()) == 0)) {
+      remove_epochs(directory);
+    } else {
+      fmt::print(stderr, "perdure: {}; the epochs stay\n", io_error(path).message);
+    }
     return WEXITSTATUS(status);
   }
   const int signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
@@ -129,6 +137,7 @@ Settings read_settings(const std::string& directory) {
 Supervisor::Supervisor(const std::string& directory, const Settings& settings,
                        std::unique_ptr<Keeper> keeper, const Image* from)
     : directory_(directory),
+      power_(settings.epochs.power),
       keeper_(std::move(keeper)),
       held_(directory, settings.epochs.power, keeper_->shared(), settings.held,
             from == nullptr ? kFromTheBeginning : from->process.output_end),
@@ -187,8 +196,11 @@ void Supervisor::watch_program() const { files_.enter_program(); }
 int Supervisor::supervise(pid_t child, const std::string& statistics,
                           const std::function<std::optional<int>()>& status) {
   given_.clear();
+  ::signal(SIGPIPE,
+           SIG_IGN);  // Who reads what is released may be gone: the program is to learn of it.
   held_.start();
-  if (files_.start()) keeper_->start();
+  const bool began = files_.start();
+  if (began) keeper_->start();
   int ended = wait_for(child);
   keeper_->stop();
   files_.stop();
@@ -200,9 +212,9 @@ int Supervisor::supervise(pid_t child, const std::string& statistics,
   }
   held_.stop(known && WIFEXITED(ended));
   report_statistics(*keeper_, statistics);
-  // Killed, with all in its namespace, or it could not begin: it has said why.
-  if (!known && WIFEXITED(ended)) return WEXITSTATUS(ended);
-  return conclude(directory_, ended);
+  // Killed, with all in its namespace, or it could not go on: it has said why.
+  if (status && !(known && began) && WIFEXITED(ended)) return WEXITSTATUS(ended);
+  return conclude(directory_, ended, power_);
 }
 
 int wait_for(pid_t child) {
@@ -217,8 +229,9 @@ int wait_for(pid_t child) {
   int status = 0;
   for (;;) {
     const pid_t ended = ::waitpid(-1, &status, 0);
-    if (ended == child) return status;
-    if (ended < 0 && errno != EINTR) return 0x7f00;
+    if (ended != child && (ended > 0 || errno == EINTR)) continue;
+    passed_to = 0;                             // Its number may be another's.
+    return ended == child ? status : SIGKILL;  // Not known how: nothing is to be forgotten.
   }
 }
 

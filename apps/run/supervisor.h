@@ -56,6 +56,7 @@ class Supervisor {
   void hand_over_at_exec(const files::Call& call, int listener);
 
   const std::string directory_;
+  const bool power_;
   std::unique_ptr<Keeper> keeper_;
   HeldOutput held_;
   ProgramFiles files_;

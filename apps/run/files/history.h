@@ -26,8 +26,8 @@
 // The process leaves SIGURG ignored, as it is by default: leases on files that are removed may send it.
 //
 // Not taken back: times of last change (ctime), contents of files that are written through shared mappings after the epoch
-// in which they were mapped, inode flags, changes by processes that are not watched. System calls that race with each
-// other for a name are taken back in the order in which they were let through.
+// in which they were mapped, or that mprotect(2) has made writable, inode flags, changes by processes that are not
+// watched. System calls that race with each other for a name are taken back in the order in which they were let through.
 #pragma once
 
 #include <sys/stat.h>
@@ -141,6 +141,10 @@ class FileHistory {
   static void roll_back(const std::string& state_directory, std::uint64_t epoch) {
     roll_back(state_directory, epoch, RollBack{});
   }
+
+  /// From now on roll_back() can go to `epoch`, and to none before it: who goes back twice would find too few undo files.
+  /// Errors: Exception, as roll_back() before anything is changed.
+  static void make_oldest(const std::string& state_directory, std::uint64_t epoch);
 
   /// Errors: kIo.
   static Result<FileFact> fact(int file);

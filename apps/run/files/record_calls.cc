@@ -165,7 +165,8 @@ void SyscallWatch::record_mapping(const Call& call, const Caller& caller) {
   Result<FileFact> fact = FileHistory::fact(file.handle.get());
   if_waiting(call, [&] {
     mapped_ = fact.ok() ? fact.value().path : "a file";
-    return history_.before_write(file.handle.get(), call.arguments[5], call.arguments[1]);
+    // To the end: mremap(2) may make it longer.
+    return history_.before_write(file.handle.get(), call.arguments[5], kToTheEnd);
   });
 }
 

@@ -28,7 +28,8 @@
 namespace perdure::run::files {
 namespace {
 
-constexpr std::size_t kMostForms = 256;  // more than an epoch can be resumed from in vain without a pause
+constexpr std::size_t kMostForms =
+    256;  // more than an epoch can be resumed from in vain without a pause
 
 /// The file, what a roll-back made in its place, what another one made in the place of that, and so on.
 std::vector<FileId> all_forms(const std::string& state_directory, FileId file) {
@@ -219,6 +220,14 @@ bool FileHistory::is(const std::string& state_directory, FileId file, const std:
 void FileHistory::roll_back(const std::string& state_directory, std::uint64_t epoch,
                             const RollBack& options) {
   TakingBack(state_directory, epoch, options).run();
+}
+
+void FileHistory::make_oldest(const std::string& state_directory, std::uint64_t epoch) {
+  const RollBack options;
+  TakingBack(state_directory, epoch, options);  // reads and checks all
+  FileHistory history(state_directory, true);
+  history.epoch_ = epoch;
+  history.cannot_take_back("`perdure resume --back` has gone back to it");
 }
 
 Result<void> FileHistory::check_untouched(const std::string& state_directory, std::uint64_t epoch,

@@ -134,14 +134,15 @@ bool end_epoch() {
     if (captured) with.epoch.fetch_add(1, std::memory_order_seq_cst);
     release_threads();
   }
-  with.stopping = 0;
   with.stop_cpu_ns += now_ns(CLOCK_THREAD_CPUTIME_ID) - begin_cpu;
   const std::uint64_t pause = now_ns(CLOCK_MONOTONIC) - begin;
   plan_next(pause, with.dirty_pages - before);
-  if (!captured) return false;
-  count(pause);
-  add_one(with.staged);
-  return true;
+  if (captured) {
+    count(pause);
+    add_one(with.staged);
+  }
+  with.stopping = 0;  // Last: an exec, which ends this thread, waits for it.
+  return captured;
 }
 
 /// The first epoch is committed before the program begins.
