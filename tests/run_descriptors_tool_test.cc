@@ -217,6 +217,28 @@ TEST_F(RunTest, ADescriptorThatOnlyNamesAFileIsOpenedAgain) {
   EXPECT_EQ(read(path("got")), "13\n");
 }
 
+TEST_F(RunTest, UmaskAndSignalsAreWhatTheyWere) {
+  if (!has("python3")) GTEST_SKIP() << "no python3";
+  int status = 0;
+  ASSERT_FALSE(ends_within(
+      start(carried({"/usr/bin/python3", "-c",
+                     "import os, signal, sys, time\n"
+                     "os.umask(0o27)\n"
+                     "signal.signal(signal.SIGUSR1, signal.SIG_IGN)\n"
+                     "signal.signal(signal.SIGUSR2, lambda *_: print('handled', file=out))\n"
+                     "until = time.time() + 1.5\n"
+                     "while time.time() < until: time.sleep(0.1)\n"
+                     "out = open(sys.argv[1], 'w')\n"
+                     "os.kill(os.getpid(), signal.SIGUSR1)\n"
+                     "os.kill(os.getpid(), signal.SIGUSR2)\n"
+                     "print(oct(os.umask(0)), oct(os.stat(sys.argv[1]).st_mode), file=out)",
+                     path("got")})),
+      milliseconds(900), status));
+  const ToolRun resumed = run({"resume", path("state")});
+  EXPECT_EQ(resumed.code, 0) << resumed.err;
+  EXPECT_EQ(read(path("got")), "handled\n0o27 0o100640\n");
+}
+
 TEST_F(RunTest, ALockThatSomebodyElseHasTakenIsRefused) {
   const std::string program = compiled("kinds");
   int status = 0;

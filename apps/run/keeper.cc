@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysinfo.h>
@@ -27,7 +28,7 @@ using checkpoint::EpochStore;
 using checkpoint::FileStorage;
 using checkpoint::Storage;
 
-constexpr std::uint64_t kLogBytes = std::uint64_t{64} << 20;
+constexpr std::uint64_t kLogBytes = std::uint64_t{256} << 20;
 
 static_assert(sizeof(Change) == sizeof(SlotChange));
 
@@ -262,6 +263,8 @@ void Keeper::look_after_program() {
 }
 
 void Keeper::bring_home() {
+  // Nothing waits for it, but for a segment of the log later on: the program, and the end of its epochs, go first.
+  ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), 10);
   std::unique_lock lock(mutex_);
   for (;;) {
     home_wanted_.wait(lock, [&] { return stopping_ || home_due_; });

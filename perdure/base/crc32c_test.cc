@@ -52,6 +52,18 @@ TEST(Crc32c, HardwareAndPortableAgreeAtEveryLengthAndAlignment) {
   }
 }
 
+TEST(Crc32c, HardwareAndPortableAgreeOnLongPieces) {
+  std::mt19937_64 random(2);
+  std::vector<unsigned char> data(20'000);
+  for (auto& byte : data) byte = static_cast<unsigned char>(random());
+  for (int trial = 0; trial < 2'000; ++trial) {
+    const std::size_t from = random() % 64, bytes = random() % (data.size() - from);
+    const auto seed = static_cast<std::uint32_t>(random());
+    ASSERT_EQ(crc32c(data.data() + from, bytes, seed), portable(data, from, bytes, seed))
+        << from << " " << bytes;
+  }
+}
+
 TEST(Crc32c, SeedContinuesAnEarlierPiece) {
   const std::string_view text = "the quick brown fox jumps over the lazy dog";
   for (std::size_t cut = 0; cut <= text.size(); ++cut) {

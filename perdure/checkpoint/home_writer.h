@@ -3,8 +3,9 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <memory>
+#include <unordered_map>
+#include <vector>
 
 #include "perdure/checkpoint/arena_layout.h"
 #include "perdure/checkpoint/log_reader.h"
@@ -26,14 +27,23 @@ class HomeWriter {
 
  private:
   static constexpr std::size_t kMostPages = 2048;
+  static constexpr std::size_t kMostAtOnce =
+      64;  // who writes to the log waits meanwhile: it is the same file
   struct Page {
-    std::uint64_t mask = 0;  // blocks that are there
-    alignas(kLineBytes) std::byte data[kPageBytes];
+    std::uint64_t number;
+    std::uint64_t mask;   // blocks that are there
+    std::uint32_t place;  // of its bytes in `data_`
   };
+  std::byte* data_of(const Page& page) const { return data_.get() + page.place * kPageBytes; }
+  bool write(const std::byte* data, std::size_t bytes, Offset offset);
+  bool write_blocks(const Page& page);
+
   Storage* storage_;
   Offset home_offset_;
   std::uint64_t bytes_ = 0;
-  std::map<std::uint64_t, std::unique_ptr<Page>> pages_;
+  std::unique_ptr<std::byte[]> data_;  // kMostPages
+  std::vector<Page> pages_;
+  std::unordered_map<std::uint64_t, std::uint32_t> places_;  // by number
 };
 
 }  // namespace perdure::checkpoint

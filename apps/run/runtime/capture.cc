@@ -273,26 +273,27 @@ bool capture_process() {
   process.resumed_entry = reinterpret_cast<std::uint64_t>(&resume_controller);
   process.written_ns = now_ns(CLOCK_REALTIME);
   process.monotonic_ns = now_ns(CLOCK_MONOTONIC);
+  const bool laid_out = read_layout(process);
   char* const text = workspace().text;
   const long status = read_whole("/proc/self/status", text, sizeof workspace().text);
   const long auxv =
       read_whole("/proc/self/auxv", reinterpret_cast<char*>(process.auxv), sizeof process.auxv);
-  if (status <= 0 || auxv <= 0 || !read_layout(process)) {
+  if (status <= 0 || auxv <= 0 || !laid_out) {
     because("/proc cannot be read");
     return false;
   }
   note_status(text, status);
-  const char* umask = nullptr;
-  for (long i = 0; i + 6 < status; ++i) {
-    if (equal_bytes(text + i, "Umask:", 6)) umask = text + i + 6;
-  }
-  while (umask != nullptr && (*umask == ' ' || *umask == '\t')) ++umask;
-  for (; umask != nullptr && *umask >= '0' && *umask <= '7'; ++umask)
-    process.umask = process.umask * 8 + static_cast<std::uint32_t>(*umask - '0');
+  process.umask = static_cast<std::uint32_t>(field_of(text, status, "Umask:", 8));
   process.auxv_bytes = static_cast<std::uint32_t>(auxv);
   for (int timer = 0; timer < 3; ++timer) syscall(SYS_getitimer, timer, process.timers[timer]);
-  for (int signal = 1; signal <= 64; ++signal)
-    syscall(SYS_rt_sigaction, signal, nullptr, &process.actions[signal], 8);
+  // Of the others, only SIGCHLD's flags mean something.
+  const std::uint64_t told = field_of(text, status, "SigIgn:", 16) |
+                             field_of(text, status, "SigCgt:", 16) |
+                             std::uint64_t{1} << (SIGCHLD - 1);
+  for (int signal = 1; signal <= 64; ++signal) {
+    if ((told >> (signal - 1) & 1) != 0)
+      syscall(SYS_rt_sigaction, signal, nullptr, &process.actions[signal], 8);
+  }
   capture_output();
   for (int output = 0; output < kOutputs; ++output)
     process.output_end[output] = shared().output_end[output];

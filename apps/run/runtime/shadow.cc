@@ -18,6 +18,9 @@ constexpr std::uint64_t kChunkPages =
     1024;  // counted together, so that empty ranges are passed quickly
 constexpr std::uint32_t kToPages = 22, kToBlocks = 16;  // ThyNVM, section 4.2
 constexpr std::uint8_t kHasShadow = 1, kWhole = 2;
+// A page that was written nearly all over is copied, without being compared, the next times: that is half of the work.
+constexpr std::uint8_t kCopies = 4, kMostCopies = 3 * kCopies;  // how often yet, above the flags
+constexpr std::uint32_t kNearlyAll = 56;
 
 /// Memory that the kernel gives as it is touched.
 struct Tables {
@@ -150,10 +153,14 @@ bool stage_memory(std::uint64_t address, const char* now) {
   if ((flags & kHasShadow) == 0 || with.recording == Recording::kPages) {
     flags |= kHasShadow;
     stage_whole(slot, now);
+  } else if (flags >= kCopies) {
+    flags -= kCopies;
+    stage_whole(slot, now);
   } else if (const std::uint64_t mask = changed_blocks(now, shadow_of(slot)); mask != 0) {
     const auto count = static_cast<std::uint32_t>(__builtin_popcountll(mask));
     if (count > kToPages) flags |= kWhole;
     if (count < kToBlocks) flags &= static_cast<std::uint8_t>(~kWhole);
+    if (count >= kNearlyAll) flags |= kMostCopies;
     if ((flags & kWhole) != 0) {
       stage_whole(slot, now);
     } else {
