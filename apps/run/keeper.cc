@@ -49,10 +49,11 @@ class UnsyncedStorage final : public Storage {
   FileStorage file_;
 };
 
-std::int64_t monotonic_ns() {
+std::uint64_t nanoseconds(clockid_t clock) {
   timespec now{};
-  ::clock_gettime(CLOCK_MONOTONIC, &now);
-  return now.tv_sec * 1'000'000'000 + now.tv_nsec;
+  ::clock_gettime(clock, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 +
+         static_cast<std::uint64_t>(now.tv_nsec);
 }
 
 void wake(std::atomic<std::uint32_t>& word) {
@@ -225,6 +226,7 @@ void Keeper::commit_staged() try {
   }
   shared_->change_count = 0;
   after_commit(epoch);
+  shared_->supervisor_cpu_ns = nanoseconds(CLOCK_PROCESS_CPUTIME_ID);
   ++shared_->committed;
   wake(shared_->committed);
   const std::lock_guard lock(mutex_);
@@ -236,7 +238,7 @@ void Keeper::commit_staged() try {
 
 void Keeper::expect_runtime() {
   shared_->live = 0;
-  runtime_due_ns_ = monotonic_ns() + 2'000'000'000;
+  runtime_due_ns_ = nanoseconds(CLOCK_MONOTONIC) + 2'000'000'000;
   // A signal to a thread that is about to exec would outlive the handler, and end the next program.
   ++shared_->execs;
   for (int tries = 0; shared_->stopping != 0 && tries < 20'000; ++tries) ::usleep(100);
@@ -253,7 +255,7 @@ void Keeper::look_after_program() {
   if (runtime_due_ns_ == 0) return;
   if (shared_->live != 0) {
     runtime_due_ns_ = 0;
-  } else if (monotonic_ns() > runtime_due_ns_) {
+  } else if (nanoseconds(CLOCK_MONOTONIC) > runtime_due_ns_) {
     fmt::print(stderr,
                "perdure: the program has replaced itself by one that cannot be carried (linked "
                "statically?): no epoch "

@@ -89,7 +89,7 @@ class Keeper {
   Shared* shared_ = nullptr;
   std::byte* shadow_ = nullptr;
   std::atomic<bool> stopping_{false};
-  std::atomic<std::int64_t> runtime_due_ns_{0};  // CLOCK_MONOTONIC; 0: it is there
+  std::atomic<std::uint64_t> runtime_due_ns_{0};  // CLOCK_MONOTONIC; 0: it is there
   std::uint32_t refused_ = 0;
   std::mutex mutex_;
   std::condition_variable home_wanted_;

@@ -59,6 +59,8 @@ struct Shared {
       execs;  // that the program has tried: within a second it is another, or goes on
   std::atomic<std::uint32_t> stopping;  // 1: threads are being stopped, or are
   std::atomic<std::uint32_t> live;      // 1: the runtime has taken over, after exec or a resume
+  std::atomic<std::uint64_t>
+      supervisor_cpu_ns;  // that the supervisor has worked, up to the last commit
 
   // Of the program's epochs since the supervisor started; written by the runtime.
   std::uint64_t ended, late, dirty_pages, whole_pages, blocks, fault_ns, pause_total_ns;

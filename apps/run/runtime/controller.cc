@@ -70,12 +70,39 @@ bool capture() {
          capture_memory(!tracks_writes()) && finish_staging();
 }
 
-/// The pause, and what the kernel's notes of first writes cost, as a part of the time until the next epoch:
-/// the budget. What is expected of the next epoch is what the last two took.
+std::uint64_t processors() {
+  static std::uint64_t count = 0;
+  if (count == 0) {
+    std::uint64_t mask[128] = {};
+    const long bytes = syscall(SYS_sched_getaffinity, 0, sizeof mask, mask);
+    for (long i = 0; i < bytes / 8; ++i)
+      count += static_cast<std::uint64_t>(__builtin_popcountll(mask[i]));
+    if (count == 0) count = 1;
+  }
+  return count;
+}
+
+/// Of what the supervisor has worked since it was asked last: the part that was at the program's expense. It takes turns
+/// with the program on processors and shares their caches and memory, the more, the more of them the program uses.
+std::uint64_t supervisors_cost() {
+  static std::uint64_t asked_ns = 0, programs_ns = 0, supervisors_ns = 0;
+  const std::uint64_t now = now_ns(CLOCK_MONOTONIC), programs = now_ns(CLOCK_PROCESS_CPUTIME_ID),
+                      supervisors = shared().supervisor_cpu_ns;
+  const std::uint64_t all = (now - asked_ns) * processors(), used = programs - programs_ns;
+  const std::uint64_t worked = supervisors - supervisors_ns;
+  const bool first = asked_ns == 0;
+  asked_ns = now;
+  programs_ns = programs;
+  supervisors_ns = supervisors;
+  return first || all == 0 ? 0 : worked / 1000 * (used < all ? used * 1000 / all : 1000);
+}
+
+/// The pause, what the kernel's notes of first writes cost, and the supervisor, as a part of the time until the next
+/// epoch: the budget. What is expected of the next epoch is what the last two took.
 void plan_next(std::uint64_t pause_ns, std::uint64_t written_pages) {
   const Shared& with = shared();
   static std::uint64_t expected_ns = 0;
-  const std::uint64_t cost = pause_ns + written_pages * fault_ns();
+  const std::uint64_t cost = pause_ns + written_pages * fault_ns() + supervisors_cost();
   expected_ns = expected_ns == 0 ? cost : (expected_ns + cost) / 2;
   if (with.period_ns != 0) {
     // However long the pauses are, the program gets half of the time.
