@@ -142,6 +142,7 @@ Process::Process(const std::vector<std::string>& arguments, const std::string& l
     ::posix_spawn_file_actions_addopen(&actions, 1, output.c_str(), O_WRONLY | O_CREAT | O_APPEND,
                                        0600);
   }
+  ::posix_spawn_file_actions_addclosefrom_np(&actions, 3);
   ::posix_spawn_file_actions_addchdir_np(&actions, directory.c_str());
   const int failed =
       ::posix_spawnp(&pid_, argv[0], &actions, nullptr, argv.data(), variables.data());

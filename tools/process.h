@@ -13,7 +13,8 @@ namespace perdure::tools {
 class Process {
  public:
   /// Starts `arguments[0]`, looked up in PATH, with what it says going to the file `log`, but for what goes to the file
-  /// `output`, if there is one. `environment` are further NAME=value. Errors: throws Exception kIo.
+  /// `output`, if there is one. It has no other descriptors. `environment` are further NAME=value. Errors: throws
+  /// Exception kIo.
   Process(const std::vector<std::string>& arguments, const std::string& log,
           const std::vector<std::string>& environment = {}, const std::string& directory = ".",
           const std::string& output = "");

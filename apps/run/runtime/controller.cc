@@ -168,7 +168,8 @@ bool end_epoch() {
     count(pause);
     add_one(with.staged);
   }
-  with.stopping = 0;  // Last: an exec, which ends this thread, waits for it.
+  with.stopping = 0;  // An exec, which ends this thread, waits for it.
+  prepare_for_next();
   return captured;
 }
 

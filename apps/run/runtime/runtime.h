@@ -85,6 +85,8 @@ bool append(RecordKind kind, const void* a, std::size_t a_bytes, const void* b =
 bool stage_page(std::uint64_t address, const char* now);
 bool stage_pending();
 bool finish_staging();
+/// After an epoch's end, while the program runs: room for as much new memory as the epoch brought.
+void prepare_for_next();
 /// Whether the image holds the page, or any of the range.
 bool is_recorded(std::uint64_t address);
 bool any_recorded(std::uint64_t begin, std::uint64_t end);

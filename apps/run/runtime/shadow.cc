@@ -21,6 +21,7 @@ constexpr std::uint8_t kHasShadow = 1, kWhole = 2;
 // A page that was written nearly all over is copied, without being compared, the next times: that is half of the work.
 constexpr std::uint8_t kCopies = 4, kMostCopies = 3 * kCopies;  // how often yet, above the flags
 constexpr std::uint32_t kNearlyAll = 56;
+constexpr std::uint32_t kPopulatedAtOnce = 512, kMostAhead = 1 << 14;  // slots
 
 /// Memory that the kernel gives as it is touched.
 struct Tables {
@@ -36,6 +37,8 @@ static_assert(kSlotsBase + sizeof(Tables) < kShadowBase);
 Tables& tables() { return *reinterpret_cast<Tables*>(kSlotsBase); }
 
 std::uint32_t free_slots, map_pages, attempt;
+std::uint32_t populated;        // memory slots whose shadow the kernel has given
+std::uint32_t slots_last_time;  // used when the epoch before ended
 std::uint64_t table_bytes;
 std::uint64_t
     table_pages;  // of which the shadow has what the image holds; a longer table once left more there
@@ -114,6 +117,17 @@ void set_address(std::uint32_t memory_slot, std::uint64_t address) {
   changed |= std::uint64_t{1} << (memory_slot % 512 / 8);
 }
 
+/// Has the kernel give the shadow's pages for memory slots before this one, before they are written to: a fault for each
+/// of them takes several times as long as the copy.
+void populate(std::uint32_t end) {
+  const std::uint64_t capacity = shared().capacity_slots - kMemorySlot;
+  if (end > capacity) end = static_cast<std::uint32_t>(capacity);
+  if (end <= populated) return;
+  syscall(SYS_madvise, shadow_of(populated + kMemorySlot), (end - populated) * kPageBytes,
+          MADV_POPULATE_WRITE);  // Where it fails, the faults do it.
+  populated = end;
+}
+
 std::uint32_t take_slot(std::uint64_t address) {
   Shared& with = shared();
   std::uint32_t slot;
@@ -121,6 +135,7 @@ std::uint32_t take_slot(std::uint64_t address) {
     slot = tables().free[--free_slots];
   } else if (with.memory_slots < with.capacity_slots - kMemorySlot) {
     slot = with.memory_slots++;
+    if (slot >= populated) populate(slot + kPopulatedAtOnce);
   } else {
     return 0;
   }
@@ -197,6 +212,7 @@ long open_shadow(bool resumed) {
   difference = checkpoint::best_page_difference();
   free_slots = map_pages = attempt = 0;
   Shared& with = shared();
+  populated = slots_last_time = with.memory_slots;
   with.change_count = 0;
   const auto* const head = reinterpret_cast<const ImageHead*>(shadow_of(0));
   table_pages = resumed ? (head->table_bytes + kPageBytes - 1) / kPageBytes : 0;
@@ -259,6 +275,13 @@ bool stage_page(std::uint64_t address, const char* now) {
 
 void drop_pages(std::uint64_t begin, std::uint64_t end) {
   for_each_page(begin, end, give_slot_back);
+}
+
+void prepare_for_next() {
+  const std::uint32_t used = shared().memory_slots;
+  const std::uint32_t more = used - slots_last_time;
+  slots_last_time = used;
+  populate(used + (more < kMostAhead ? more : kMostAhead));
 }
 
 bool is_recorded(std::uint64_t address) { return tables().slot_of[address / kPageBytes] != 0; }
