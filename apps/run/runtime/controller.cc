@@ -27,6 +27,9 @@ std::uint32_t execs_seen;
 bool told;
 std::uint64_t failing_since;
 std::uint64_t period_ns;  // until the next epoch
+struct Accounted {
+  std::uint64_t time_ns, program_ns, supervisor_ns;
+} accounted;  // when it was asked last; of this process
 
 std::uint32_t load(const std::atomic<std::uint32_t>& word) {
   return word.load(std::memory_order_seq_cst);
@@ -85,16 +88,14 @@ std::uint64_t processors() {
 /// Of what the supervisor has worked since it was asked last: the part that was at the program's expense. It takes turns
 /// with the program on processors and shares their caches and memory, the more, the more of them the program uses.
 std::uint64_t supervisors_cost() {
-  static std::uint64_t asked_ns = 0, programs_ns = 0, supervisors_ns = 0;
-  const std::uint64_t now = now_ns(CLOCK_MONOTONIC), programs = now_ns(CLOCK_PROCESS_CPUTIME_ID),
-                      supervisors = shared().supervisor_cpu_ns;
-  const std::uint64_t all = (now - asked_ns) * processors(), used = programs - programs_ns;
-  const std::uint64_t worked = supervisors - supervisors_ns;
-  const bool first = asked_ns == 0;
-  asked_ns = now;
-  programs_ns = programs;
-  supervisors_ns = supervisors;
-  return first || all == 0 ? 0 : worked / 1000 * (used < all ? used * 1000 / all : 1000);
+  const Accounted now{now_ns(CLOCK_MONOTONIC), now_ns(CLOCK_PROCESS_CPUTIME_ID),
+                      shared().supervisor_cpu_ns};
+  const Accounted last = accounted;
+  accounted = now;
+  const std::uint64_t all = (now.time_ns - last.time_ns) * processors();
+  const std::uint64_t used = now.program_ns - last.program_ns;
+  if (last.time_ns == 0 || all == 0) return 0;
+  return (now.supervisor_ns - last.supervisor_ns) / 1000 * (used < all ? used * 1000 / all : 1000);
 }
 
 /// The pause, what the kernel's notes of first writes cost, and the supervisor, as a part of the time until the next
@@ -264,6 +265,7 @@ long start_controller(int shared_file, int shadow_file, bool resumed) {
   told = false;
   failing_since = 0;
   first_epoch_done = 0;
+  accounted = {};
   period_ns = shared().period_ns;
   // No signal of the program is for this thread.
   const std::uint64_t all = ~std::uint64_t{0};
