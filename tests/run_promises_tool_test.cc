@@ -204,6 +204,15 @@ INSTANTIATE_TEST_SUITE_P(Output, HeldTest, ::testing::Bool(), [](const auto& one
   return std::string(one.param ? "AndErrorsInOne" : "AndErrors");
 });
 
+TEST_F(RunTest, WhoeverReadsHeldOutputMayGo) {
+  ASSERT_EQ(shell("timeout 60 " + quoted(tool_) + " run --epoch 40ms --output hold --state " +
+                  quoted(state_) + " -- yes 2> " + quoted(path(".errors")) + " | head -1 > " +
+                  quoted(path("got"))),
+            0);
+  EXPECT_EQ(read(path("got")), "y\n");
+  EXPECT_THAT(read(path(".errors")), HasSubstr("ended by signal 13"));
+}
+
 // ---- Refusals ----
 
 class RefusalTest : public RunTest {

@@ -57,6 +57,32 @@ TEST_F(RunTest, TheEpochBeforeTheNewestCanBeResumed) {
   EXPECT_TRUE(read(path("got")) == read(path("want")));
 }
 
+TEST_F(RunTest, OneGoesBackOnceAndNotToWhatFilesCannotGoBackTo) {
+  if (!has("python3")) GTEST_SKIP() << "no python3";
+  options_ = {"--epoch", "300ms"};
+  int status = 0;
+  ASSERT_FALSE(ends_within(start(carried({"/usr/bin/python3", "-c",
+                                          "import sys, time\n"
+                                          "out = open(sys.argv[1], 'w')\n"
+                                          "for number in range(125):\n"
+                                          "    print(number, file=out, flush=True)\n"
+                                          "    time.sleep(0.02)",
+                                          path("got")})),
+                           milliseconds(1500), status));
+  const std::uint64_t newest = newest_epoch();
+  ASSERT_GE(newest, 3);
+  ends_within(start({"resume", state_, "--back"}), milliseconds(150), status);
+  const ToolRun again = run({"resume", state_, "--back"});
+  if (again.code != 0) {  // Else the first one had got to an epoch of its own.
+    EXPECT_EQ(again.code, 2);
+    EXPECT_THAT(again.err, HasSubstr("`perdure resume --back` has gone back to it"));
+    EXPECT_EQ(run({"resume", state_}).code, 0);
+  }
+  std::string want;
+  for (int number = 0; number < 125; ++number) want += std::to_string(number) + "\n";
+  EXPECT_EQ(read(path("got")), want);
+}
+
 TEST_F(RunTest, PythonGoesOnAfterKills) {
   if (!has("python3")) GTEST_SKIP() << "no python3";
   write(path("job.py"), R"(import sys
