@@ -8,6 +8,10 @@
 
 namespace perdure::run {
 
+/// For handles that need not be good for opening: some file systems (overlayfs) have no others. Linux 6.5; Debian 12's
+/// headers are older.
+inline constexpr int kHandleOnlyTells = 0x200;
+
 /// As struct file_handle, with room for the longest.
 struct FileHandle {
   static constexpr std::uint32_t kMostBytes = 128;
@@ -15,8 +19,12 @@ struct FileHandle {
   std::int32_t type = 0;
   unsigned char data[kMostBytes] = {};
 
-  /// Never 0.
+  /// 0: it is not one to rely on.
   std::uint64_t generation() const {
+    // Overlayfs gives a file of a lower layer another handle when it is first written to.
+    constexpr std::int32_t kOverlay = 0xf8;
+    constexpr unsigned kFlags = 6, kIsUpper = 4;
+    if (type == kOverlay && (data[kFlags] & kIsUpper) == 0) return 0;
     return std::uint64_t{1} << 32 | crc32c(data, bytes < kMostBytes ? bytes : kMostBytes);
   }
 };

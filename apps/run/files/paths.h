@@ -52,11 +52,14 @@ inline std::optional<struct stat> state_at(const std::string& path) {
 
 /// Of what a path names, without following it; or, with an empty path, a descriptor. 0: the file system has none.
 inline std::uint64_t generation_of(int directory, const std::string& path) {
-  FileHandle handle;
-  int mount = 0;
-  const long result = ::syscall(SYS_name_to_handle_at, directory, path.c_str(), &handle, &mount,
-                                path.empty() ? AT_EMPTY_PATH : 0);
-  return result == 0 ? handle.generation() : 0;
+  for (const int more : {0, kHandleOnlyTells}) {
+    FileHandle handle;
+    int mount = 0;
+    const long result = ::syscall(SYS_name_to_handle_at, directory, path.c_str(), &handle, &mount,
+                                  (path.empty() ? AT_EMPTY_PATH : 0) | more);
+    if (result == 0) return handle.generation();
+  }
+  return 0;
 }
 
 }  // namespace perdure::run::files

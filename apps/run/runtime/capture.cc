@@ -103,11 +103,14 @@ bool keep_file(const FileRecord& file) {
 }
 
 std::uint64_t generation_of(const char* path) {
-  FileHandle handle;
-  int mount = 0;
-  const long result =
-      syscall(SYS_name_to_handle_at, AT_FDCWD, path, &handle, &mount, AT_SYMLINK_FOLLOW);
-  return failed(result) ? 0 : handle.generation();
+  for (const int more : {0, kHandleOnlyTells}) {
+    FileHandle handle;
+    int mount = 0;
+    const long result =
+        syscall(SYS_name_to_handle_at, AT_FDCWD, path, &handle, &mount, AT_SYMLINK_FOLLOW | more);
+    if (!failed(result)) return handle.generation();
+  }
+  return 0;
 }
 
 /// A program that failed to replace itself by another still has what the supervisor gave it for that one; unless it has
