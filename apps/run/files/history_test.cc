@@ -16,6 +16,7 @@
 
 #include <gtest/gtest.h>
 
+#include "apps/run/files/paths.h"
 #include "apps/run/files/tree_test_view.h"
 #include "apps/run/files/undo_log.h"
 #include "perdure/error.h"
@@ -114,6 +115,59 @@ TEST(FileHistory, AnExchangedFileThatIsRemovedComesBackEvenIfItWasMadeInTheEpoch
   ASSERT_EQ(::unlink(old.c_str()), 0);
   FileHistory::roll_back(scratch.state(), 0);
   EXPECT_EQ(tree(scratch.root()), before);
+}
+
+// Files are copied into a state directory on another file system, and their inodes' numbers are used again.
+TEST(FileHistory, AFileIsToldFromOneThatGotItsInodesNumber) {
+  const Scratch scratch;
+  const Scratch elsewhere("/dev/shm");
+  const std::string old = scratch.root() + "/old", moved = scratch.root() + "/moved",
+                    later = scratch.root() + "/later";
+  const auto rename = [](FileHistory& history, const std::string& from, const std::string& to) {
+    ASSERT_TRUE(history.before_rename(from, to).ok());
+    ASSERT_EQ(::rename(from.c_str(), to.c_str()), 0);
+  };
+  int reused = 0;
+  for (int trial = 0; trial < 20; ++trial) {
+    write_text(old, "old");
+    FileHistory history(elsewhere.state(), false);
+    history.begin_epoch(1);
+    rename(history, old, moved);
+    const ino_t inode = state_at(moved)->st_ino;
+    ASSERT_TRUE(history.before_remove(moved).ok());
+    ASSERT_EQ(::unlink(moved.c_str()), 0);
+    ASSERT_TRUE(history.before_create(later).ok());
+    write_text(later, "another");
+    reused += state_at(later)->st_ino == inode ? 1 : 0;
+    rename(history, later, moved);
+    FileHistory::roll_back(elsewhere.state(), 0);
+    ASSERT_EQ(text_of(old), "old");
+    ASSERT_FALSE(state_at(moved) || state_at(later));
+  }
+  if (reused == 0) GTEST_SKIP() << "numbers are not used again here";
+}
+
+TEST(FileHistory, WhatWasMadeAnewMoreThanOnceIsStillTheFile) {
+  const Scratch scratch;
+  const Scratch elsewhere("/dev/shm");
+  const std::string path = scratch.root() + "/file";
+  write_text(path, "contents");
+  const FileFact fact = FileHistory::fact(open_file(path).get()).value();
+  for (int resume = 0; resume < 4; ++resume) {
+    FileHistory history(elsewhere.state(), false);
+    history.begin_epoch(1);
+    ASSERT_TRUE(history.before_remove(path).ok());
+    ASSERT_EQ(::unlink(path.c_str()), 0);
+    const Descriptor other = open_file(scratch.root() + "/other" + std::to_string(resume),
+                                       O_RDWR | O_CREAT);  // takes the number
+    FileHistory::roll_back(elsewhere.state(), 0);
+    EXPECT_EQ(text_of(path), "contents");
+    EXPECT_TRUE(FileHistory::is(elsewhere.state(), fact.id, path)) << resume;
+    EXPECT_FALSE(FileHistory::is(elsewhere.state(), fact.id, scratch.root())) << resume;
+  }
+  const Result<void> untouched =
+      FileHistory::check_untouched(elsewhere.state(), 0, std::vector<FileFact>{fact});
+  EXPECT_TRUE(untouched.ok()) << untouched.error().message;
 }
 
 TEST(FileHistory, AnExtendedAttributeIsTakenBack) {
