@@ -159,8 +159,8 @@ TEST_F(ReproduceToolTest, ProgramsUnderEpochsAreMeasured) {
   }
   ASSERT_EQ(sections.size(), 6u);
 
-  // Whole pages are never fewer bytes than their blocks. (redis-server need not be there.)
-  constexpr std::size_t kPrograms = 9;
+  // Whole pages are never fewer bytes than their blocks.
+  constexpr std::size_t kPrograms = 10;
   const json& slowdown = sections.at("slowdown");
   const json& log = sections.at("log");
   for (const char* mode : {"track only, 10 ms", "page, 10 ms", "block, 10 ms", "page, 100 ms",
