@@ -65,15 +65,12 @@ RunStatistics read_statistics(const std::string& file) {
   try {
     const auto told = nlohmann::json::parse(std::ifstream(file));
     const auto number = [&](const char* name) { return told.at(name).get<double>(); };
-    return {.tracked = told.at("tracked").get<bool>(),
-            .epochs = number("epochs"),
-            .late = number("late"),
+    return {.epochs = number("epochs"),
             .first_write_ns = number("first_write_ns"),
             .written_pages = number("written_pages"),
             .whole_pages = number("whole_pages"),
             .blocks = number("blocks"),
             .log_bytes = number("log_bytes"),
-            .home_bytes = number("home_bytes"),
             .pause_p50_ms = number("pause_p50_ns") / 1e6,
             .pause_p99_ms = number("pause_p99_ns") / 1e6,
             .pause_max_ms = number("pause_max_ns") / 1e6,

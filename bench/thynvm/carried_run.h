@@ -18,14 +18,13 @@ struct Mode {
 
 /// What `perdure run --stats` tells.
 struct RunStatistics {
-  bool tracked = false;
-  double epochs = 0, late = 0;
+  double epochs = 0;
   double first_write_ns = 0;
   double written_pages = 0, whole_pages = 0, blocks = 0;
-  double log_bytes = 0, home_bytes = 0;
+  double log_bytes = 0;
   double pause_p50_ms = 0, pause_p99_ms = 0, pause_max_ms = 0, pause_total_ms = 0;
 
-  /// What was found to have changed, in whole blocks of 64 bytes or whole pages.
+  /// Blocks of 64 bytes that were found to have changed, and pages that were taken whole.
   double changed_bytes() const { return blocks * 64 + whole_pages * 4096; }
 };
 /// Errors: Exception kIo when the file is not there, or not what is expected.

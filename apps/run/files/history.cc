@@ -186,17 +186,6 @@ std::string FileHistory::kept_path(const std::string& state_directory, FileId fi
   return state_directory + "/kept/" + kept_name(file);
 }
 
-Result<std::string> FileHistory::retain(int file) {
-  try {
-    const FileId id = id_of(state_of(file));
-    if (kept_.link(file, id, epoch_)) return kept_path(directory_, id);
-    return io_error(path_of(file) +
-                    ": cannot be linked into the state directory, so that it would not be lost");
-  } catch (const Exception& failure) {
-    return failure.error();
-  }
-}
-
 Result<void> FileHistory::sync_touched() {
   std::unordered_map<std::uint64_t, Descriptor> systems;
   {
@@ -219,18 +208,6 @@ void FileHistory::committed(std::uint64_t epoch, std::span<const FileId> still_o
   for (const std::uint64_t old : undo_epochs(directory_))
     if (old < epoch) ::unlink(undo_path(directory_, old).c_str());
   kept_.retire(epoch - 1);
-}
-
-Result<FileFact> FileHistory::fact(int file) {
-  struct stat state{};
-  if (::fstat(file, &state) != 0) return io_error(link_to(file));
-  FileFact fact;
-  fact.path = path_of(file);
-  fact.id = id_of(state);
-  fact.id.generation = generation_of(file, "");
-  fact.bytes = static_cast<std::uint64_t>(state.st_size);
-  fact.modified_ns = body_of(UndoKind::kState, state, 0).modified_ns;
-  return fact;
 }
 
 }  // namespace perdure::run::files

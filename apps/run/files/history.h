@@ -68,7 +68,7 @@ class FileHistory {
     bool keep = true;
   };
 
-  /// Threads: calls of before_*(), retain() and cannot_take_back() need gate() when other threads call anything here;
+  /// Threads: calls of before_*() and cannot_take_back() need gate() when other threads call anything here;
   /// all other functions take it themselves.
   /// Errors: Exception: kNotFound: no such directory; kNoSpace; kIo.
   FileHistory(std::string state_directory, bool power, Rules rules);
@@ -108,11 +108,7 @@ class FileHistory {
   /// The same, of a range of it.
   bool taken(const struct stat& state, std::uint64_t offset, std::uint64_t bytes) const;
 
-  /// Links a file that has no name any more into kept/, for as long as committed() is told that it is open. Answers the
-  /// path. Needed for those opened nameless (O_TMPFILE) that were never written; others are linked as they lose their names.
-  /// Errors: kNotFound: it cannot have a name any more, or lies on another file system than the state directory. What it
-  /// holds is not taken back: the caller carries it.
-  Result<std::string> retain(int file);
+  /// Where a file is that has no name any more, if it could be linked there as it lost it.
   static std::string kept_path(const std::string& state_directory, FileId file);
 
   /// Waits until what the epochs before the current one did to files is on the devices. Call before an epoch commits, with
@@ -146,8 +142,6 @@ class FileHistory {
   /// Errors: Exception, as roll_back() before anything is changed.
   static void make_oldest(const std::string& state_directory, std::uint64_t epoch);
 
-  /// Errors: kIo.
-  static Result<FileFact> fact(int file);
   /// Whether the path, which is not followed, names the file, or what a roll-back made anew in its place.
   static bool is(const std::string& state_directory, FileId file, const std::string& path);
 

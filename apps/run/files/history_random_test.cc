@@ -66,10 +66,10 @@ class Program {
     for (const Descriptor& file : open_) {
       struct stat state{};
       ::fstat(file.get(), &state);
-      const FileFact fact = FileHistory::fact(file.get()).value();
+      const FileFact fact = fact_of(file.get());
       if (!fact.path.ends_with(" (deleted)")) continue;
-      const Result<std::string> kept = history_->retain(file.get());
-      if (kept.ok()) found[fact.id] = text_of(FileHistory::kept_path(state_, fact.id));
+      const std::string kept = FileHistory::kept_path(state_, fact.id);
+      if (state_at(kept)) found[fact.id] = text_of(kept);
     }
     return found;
   }

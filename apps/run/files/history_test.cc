@@ -152,7 +152,7 @@ TEST(FileHistory, WhatWasMadeAnewMoreThanOnceIsStillTheFile) {
   const Scratch elsewhere("/dev/shm");
   const std::string path = scratch.root() + "/file";
   write_text(path, "contents");
-  const FileFact fact = FileHistory::fact(open_file(path).get()).value();
+  const FileFact fact = fact_of(open_file(path).get());
   for (int resume = 0; resume < 4; ++resume) {
     FileHistory history(elsewhere.state(), false);
     history.begin_epoch(1);
@@ -208,7 +208,7 @@ TEST(FileHistory, CommittedEpochsTakeTheirUndoFilesAndKeptFilesWithThem) {
     std::filesystem::remove(scratch.root() + name);
   }
   EXPECT_EQ(kept(), 2);
-  const std::vector<FileId> still_open{FileHistory::fact(open.get()).value().id};
+  const std::vector<FileId> still_open{fact_of(open.get()).id};
   history.begin_epoch(2);
   history.committed(1, still_open);
   EXPECT_EQ(kept(), 2);  // Epoch 0 can be resumed.
@@ -235,7 +235,7 @@ TEST(FileHistory, OfTemporaryFilesOnlyThoseThatAreOpenAreKept) {
     write_text(path, "text");
     const Descriptor file = open_file(path, open ? O_RDONLY : O_PATH);
     ASSERT_TRUE(history.before_remove(path).ok());
-    const FileId id = FileHistory::fact(file.get()).value().id;
+    const FileId id = fact_of(file.get()).id;
     EXPECT_EQ(std::filesystem::exists(FileHistory::kept_path(scratch.state(), id)), open);
     std::filesystem::remove(path);
   }
@@ -300,7 +300,7 @@ TEST(FileHistory, AMissingUndoFileOrKeptFileIsNoticed) {
   history.begin_epoch(1);
   overwrite(history, path, "two");
   history.begin_epoch(2);
-  const FileId id = FileHistory::fact(open_file(path).get()).value().id;
+  const FileId id = fact_of(open_file(path).get()).id;
   ASSERT_TRUE(history.before_remove(path).ok());
   std::filesystem::remove(path);
 
@@ -372,8 +372,8 @@ TEST(FileHistory, WhatSomebodyElseChangedIsNamed) {
   write_text(other, "other");
   FileHistory history(scratch.state(), false);
   history.begin_epoch(1);
-  const std::vector<FileFact> facts{FileHistory::fact(open_file(touched).get()).value(),
-                                    FileHistory::fact(open_file(other).get()).value()};
+  const std::vector<FileFact> facts{fact_of(open_file(touched).get()),
+                                    fact_of(open_file(other).get())};
   overwrite(history, touched, "by the program");
   EXPECT_TRUE(FileHistory::check_untouched(scratch.state(), 0, facts).ok());
   write_text(other, "by somebody");

@@ -162,9 +162,7 @@ void SyscallWatch::record_mapping(const Call& call, const Caller& caller) {
     return;
   const std::optional<Caller::Position> position = caller.position(file);
   if (position && (position->flags & O_ACCMODE) != O_RDWR) return;  // refused by the kernel
-  Result<FileFact> fact = FileHistory::fact(file.handle.get());
   if_waiting(call, [&] {
-    mapped_ = fact.ok() ? fact.value().path : "a file";
     // To the end: mremap(2) may make it longer.
     return history_.before_write(file.handle.get(), call.arguments[5], kToTheEnd);
   });

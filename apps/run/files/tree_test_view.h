@@ -14,6 +14,10 @@
 #include <sstream>
 #include <string>
 
+#include "apps/run/files/history.h"
+#include "apps/run/files/paths.h"
+#include "apps/run/files/undo_log.h"
+
 namespace perdure::run::files {
 
 class Scratch {
@@ -68,6 +72,18 @@ inline std::map<std::string, std::string> tree(const std::string& root, bool ino
   ::lstat(root.c_str(), &state);
   seen["/"] = std::to_string(state.st_mtim.tv_sec) + "." + std::to_string(state.st_mtim.tv_nsec);
   return seen;
+}
+
+/// What an epoch says of an open file.
+inline FileFact fact_of(int file) {
+  const struct stat state = state_of(file);
+  FileFact fact;
+  fact.path = path_of(file);
+  fact.id = id_of(state);
+  fact.id.generation = generation_of(file, "");
+  fact.bytes = static_cast<std::uint64_t>(state.st_size);
+  fact.modified_ns = body_of(UndoKind::kState, state, 0).modified_ns;
+  return fact;
 }
 
 }  // namespace perdure::run::files

@@ -98,11 +98,10 @@ void SyscallWatch::serve(const Call& call) {
       return;
     default: break;
   }
-  // A mapping is told of while the call waits: the caller may have to say that no epoch ends.
+  // A refusal is told of while the call waits.
   {
     std::unique_lock hold(history_.gate());
     refused_.clear();
-    mapped_.clear();
     const bool broken_before = history_.is_broken();
     try {
       record(call);
@@ -113,13 +112,12 @@ void SyscallWatch::serve(const Call& call) {
       }
     }
     if (broken_before) refused_.clear();  // It has been told.
-    if (refused_.empty() && mapped_.empty()) {
+    if (refused_.empty()) {
       answer(call.id);
       return;
     }
   }
-  if (!refused_.empty() && hooks_.on_refused) hooks_.on_refused(call, refused_);
-  if (!mapped_.empty() && hooks_.on_shared_mapping) hooks_.on_shared_mapping(call, mapped_);
+  if (hooks_.on_refused) hooks_.on_refused(call, refused_);
   const std::lock_guard hold(history_.gate());
   answer(call.id);
 }

@@ -52,9 +52,6 @@ struct Hooks {
   /// The call goes on, and cannot be taken back: no resume of an epoch before this one (FileHistory::broken()). Of the
   /// first such call of an epoch.
   std::function<void(const Call&, const std::string& cause)> on_refused;
-  /// A file is about to be mapped shared and for writing. What the mapping covers has been recorded for this epoch: as
-  /// long as it is mapped, no other may begin.
-  std::function<void(const Call&, const std::string& path)> on_shared_mapping;
 };
 
 class SyscallWatch {
@@ -109,7 +106,6 @@ class SyscallWatch {
   ThreadHandles handles_;
   std::atomic<std::uint64_t> received_{0}, answered_{0};
   std::string refused_;  // why the call in hand cannot be taken back
-  std::string mapped_;   // the path that the call in hand maps
 };
 
 }  // namespace perdure::run::files
