@@ -60,8 +60,9 @@ run_tests() { # run_tests PRESET [CTEST ARGS]
 }
 
 tool() { # tool ARGS: the optimized tool in place of this shell, nothing but its output on stdout
-  build release perdure_tool >&2
-  exec build/release/perdure "$@"
+  local preset=${tool_preset:-release}
+  build "$preset" perdure_tool >&2
+  exec "build/$preset/perdure" "$@"
 }
 
 sources() { # sources EXTENSIONS: our files with one of them, "h|cc"
@@ -126,6 +127,7 @@ tell_failure() { # tell_failure LOG
 verb_test() {
   local stage start log verdict status=0 summary=() failed=()
   mkdir -p build/stages
+  export tool_preset=dev  # Optimized as well, and built by the first stage.
   for stage in unit crash 'sanitize asan' 'sanitize tsan' fuzz; do
     printf '\n==== ./do %s\n' "$stage"
     start=$SECONDS log="build/stages/$stage.log" verdict=passed
@@ -147,8 +149,8 @@ verb_sqlite-suite() { apps/sqlite/suite/run "$@"; }
 verb_tidy() {
   local status=0
   sources 'h|cc' | xargs clang-format-19 --dry-run -Werror || status=1
-  cmake --preset dev --log-level=WARNING >/dev/null
-  sources cc | sed "s|.*|^$PWD/&\$|" | xargs run-clang-tidy-19 -quiet -p build/dev -j "$jobs" || status=1
+  cmake --preset dev -B build/tidy -D PERDURE_BATCHES=OFF --log-level=WARNING >/dev/null
+  sources cc | sed "s|.*|^$PWD/&\$|" | xargs run-clang-tidy-19 -quiet -p build/tidy -j "$jobs" || status=1
   return "$status"
 }
 

@@ -47,7 +47,7 @@ std::vector<std::string> cell_names() {
   return names;
 }
 
-struct Options {
+struct BenchOptions {
   std::string dir;  // empty: chosen by the domain
   DomainKind domain = DomainKind::kAdr;
   EngineKind engine = EngineKind::kMnemosyne;
@@ -62,7 +62,7 @@ struct Options {
   bool as_json = false;
 };
 
-SystemOptions system_options(const Options& options, unsigned threads) {
+SystemOptions system_options(const BenchOptions& options, unsigned threads) {
   SystemOptions system;
   system.dir = options.dir;
   system.domain = options.domain;
@@ -83,7 +83,7 @@ SystemOptions system_options(const Options& options, unsigned threads) {
 
 /// The systems of one thread count, set up together so that every row can be run by turns.
 struct Field {
-  Field(const Options& options, unsigned threads, Environment& environment) {
+  Field(const BenchOptions& options, unsigned threads, Environment& environment) {
     const SystemOptions setup = system_options(options, threads);
     perdure = make_perdure(setup);
     const auto add = [&](const std::string& name, std::unique_ptr<System> system) {
@@ -120,7 +120,7 @@ Contestant contestant(System& system, Row row, const SystemOptions& setup) {
   return contestant;
 }
 
-bool wanted(const Options& options, const RowInfo& info) {
+bool wanted(const BenchOptions& options, const RowInfo& info) {
   return options.rows.empty() ||
          std::find(options.rows.begin(), options.rows.end(), info.name) != options.rows.end();
 }
@@ -143,7 +143,7 @@ std::vector<std::optional<Timing>> peers_of(const std::vector<Timing>& timings, 
           timings.begin() + static_cast<std::ptrdiff_t>(first + count)};
 }
 
-void measure_transactions(const Options& options, Report& report, MemoryFloor* floor) {
+void measure_transactions(const BenchOptions& options, Report& report, MemoryFloor* floor) {
   SystemOptions counting = system_options(options, 1);
   counting.count = true;
   const std::unique_ptr<System> counted = make_perdure(counting);
@@ -173,7 +173,7 @@ void measure_transactions(const Options& options, Report& report, MemoryFloor* f
   }
 }
 
-void measure_floor(const Options& options, Report& report, MemoryFloor& floor) {
+void measure_floor(const BenchOptions& options, Report& report, MemoryFloor& floor) {
   Team team(1);
   const auto add = [&](std::string name, Contestant contestant) {
     report.floor.push_back(
@@ -188,7 +188,7 @@ void measure_floor(const Options& options, Report& report, MemoryFloor& floor) {
   add("10 random lines, one fence", floor.random_lines(10));
 }
 
-void measure_sync(const Options& options, Report& report) {
+void measure_sync(const BenchOptions& options, Report& report) {
   for (const unsigned threads : options.threads) {
     const SystemOptions setup = system_options(options, threads);
     Field field(options, threads, report.environment);
@@ -208,7 +208,7 @@ void measure_sync(const Options& options, Report& report) {
   }
 }
 
-void run(Options options) {
+void run(BenchOptions options) {
   const bool sync = options.domain == DomainKind::kSync;
   if (options.dir.empty()) options.dir = sync ? "." : "/dev/shm";
   if (options.threads.empty()) {
@@ -251,7 +251,7 @@ void run(Options options) {
 }  // namespace
 
 void add_bench_command(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<BenchOptions>();
   CLI::App* bench = app.add_subcommand(
       "bench", "Measure what transactions cost, beside the hardware and the peers");
   tools::add_choice<DomainKind>(*bench, "--domain", options->domain,

@@ -13,7 +13,7 @@
 namespace perdure::tools {
 namespace {
 
-struct Options {
+struct CheckOptions {
   std::string file;
   std::uint64_t limit = 20;
   bool by_class = false;
@@ -22,7 +22,7 @@ struct Options {
 
 class Check {
  public:
-  explicit Check(const Options& options)
+  explicit Check(const CheckOptions& options)
       : options_(&options),
         is_space_(is_space(options.file)),
         file_(is_space_ ? heap_of(options.file) : options.file) {}
@@ -160,7 +160,7 @@ class Check {
     return report;
   }
 
-  const Options* options_;
+  const CheckOptions* options_;
   bool is_space_;
   std::string file_;  // of the heap
   bool every_type_is_opaque_ = false;
@@ -173,7 +173,7 @@ class Check {
 }  // namespace
 
 void add_check_command(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<CheckOptions>();
   CLI::App* command = app.add_subcommand(
       "check", "Verify superblock, tables, logs, heap and reachability, and report leaks");
   command

@@ -20,7 +20,7 @@
 namespace perdure::tools {
 namespace {
 
-struct Options {
+struct CompactOptions {
   std::string from;
   std::string to;
   bool json = false;
@@ -167,7 +167,7 @@ std::uint64_t file_bytes(const std::string& path, mode_t* mode = nullptr) {
   return static_cast<std::uint64_t>(status.st_size);
 }
 
-Report describe(const Options& options, const Unmentioned& lost, std::size_t kept) {
+Report describe(const CompactOptions& options, const Unmentioned& lost, std::size_t kept) {
   std::uint64_t bytes = 0;
   for (const Object& object : lost.objects) bytes += object.bytes;
   return {{"from", options.from},
@@ -177,7 +177,7 @@ Report describe(const Options& options, const Unmentioned& lost, std::size_t kep
           {"left_out_bytes", bytes}};
 }
 
-Report compact_pool(const Options& options) {
+Report compact_pool(const CompactOptions& options) {
   Pool pool = Pool::inspect(options.from).value();
   const Unmentioned lost = find_unmentioned(pool);
   free_all(pool, lost.objects);
@@ -266,7 +266,7 @@ void copy_files(AddressSpace& space, DirectoryFiles& files) {
     files.replace(SpaceFiles::kStatics, {statics.begin(), statics.end()}).value();
 }
 
-Report compact_space(const Options& options) {
+Report compact_space(const CompactOptions& options) {
   auto space = AddressSpace::inspect(options.from).value();
   Pool& pool = space->pool();
   const Unmentioned lost = find_unmentioned(*space);
@@ -295,7 +295,7 @@ Report compact_space(const Options& options) {
 }  // namespace
 
 void add_compact_command(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<CompactOptions>();
   CLI::App* command = app.add_subcommand(
       "compact", "Copy a pool or an address space without what nobody can find any more");
   command->add_option("FROM", options->from, "The pool, or the directory of an address space")

@@ -9,7 +9,7 @@
 namespace perdure::tools {
 namespace {
 
-struct Options {
+struct DumpOptions {
   std::string file;
   std::uint64_t limit = 20;
   bool json = false;
@@ -106,7 +106,7 @@ Report dump_record(const LogArea::Record& record) {
           {"highest_byte", highest}};
 }
 
-void dump(const Options& options) {
+void dump(const DumpOptions& options) {
   Report report;
   {
     // The bytes as they lie in the file, before recovery.
@@ -147,7 +147,7 @@ void dump(const Options& options) {
 }  // namespace
 
 void add_dump_command(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<DumpOptions>();
   CLI::App* command =
       app.add_subcommand("dump", "Show superblock, tables, state words, logs and heap of a pool");
   command->add_option("FILE", options->file, "The pool")->required();

@@ -14,7 +14,7 @@
 namespace perdure::tools {
 namespace {
 
-struct Options {
+struct ExploreOptions {
   std::vector<std::string> names;
   bool list = false;
   bool all = false;
@@ -28,7 +28,7 @@ struct Options {
   std::string replay;
 };
 
-void list(const Options& options) {
+void list(const ExploreOptions& options) {
   Report rows = Report::array();
   for (const crash::Subject& subject : crash::registry()) {
     rows.push_back({{"scenario", subject.name},
@@ -65,13 +65,13 @@ Report describe_violations(const crash::Report& report) {
   return rows;
 }
 
-int replay(const Options& options) {
+int replay(const ExploreOptions& options) {
   const crash::Report report = crash::replay(options.replay).value();
   print({{"replayed", options.replay}, {"violations", describe_violations(report)}}, options.json);
   return report.violations.empty() ? kDone : kNegative;
 }
 
-int explore(const Options& options) {
+int explore(const ExploreOptions& options) {
   const std::vector<crash::Subject> known = crash::registry();
   for (const std::string& name : options.names) {
     if (std::none_of(known.begin(), known.end(),
@@ -120,7 +120,7 @@ int explore(const Options& options) {
 }  // namespace
 
 void add_explore_command(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ExploreOptions>();
   CLI::App* command = app.add_subcommand(
       "explore", "Cut the power at every moment of a scenario, recover, and judge");
   CLI::Option* names = command->add_option("SCENARIO", options->names, "Scenarios to explore");

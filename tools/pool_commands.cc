@@ -12,7 +12,7 @@
 namespace perdure::tools {
 namespace {
 
-struct Options {
+struct PoolCommandOptions {
   std::string file;
   PoolOptions pool;
   bool json = false;
@@ -27,13 +27,13 @@ Report describe_roots(Pool& pool) {
   return roots;
 }
 
-void create(const Options& options) {
+void create(const PoolCommandOptions& options) {
   const Pool pool = Pool::create(options.file, options.pool).value();
   print(describe(pool, options.file), options.json);
 }
 
-void report_info(const Options& options, Pool& pool, const std::string& file, bool damaged,
-                 const Report& more) {
+void report_info(const PoolCommandOptions& options, Pool& pool, const std::string& file,
+                 bool damaged, const Report& more) {
   struct stat status{};
   ::stat(file.c_str(), &status);
   const Geometry& geometry = pool.core().region().geometry();
@@ -53,7 +53,7 @@ void report_info(const Options& options, Pool& pool, const std::string& file, bo
   print(report, options.json);
 }
 
-void info(const Options& options) {
+void info(const PoolCommandOptions& options) {
   if (checkpoint::is_arena(options.file)) return print(describe_arena(options.file), options.json);
   std::vector<std::string> findings;
   if (!is_space(options.file)) {
@@ -70,7 +70,7 @@ void info(const Options& options) {
        {"static_variables", describe_statics(*space)}});
 }
 
-void recover(const Options& options) {
+void recover(const PoolCommandOptions& options) {
   Report report;
   {
     Pool pool = Pool::open(options.file, options.pool).value();
@@ -86,8 +86,8 @@ void recover(const Options& options) {
 }  // namespace
 
 void add_pool_commands(CLI::App& app) {
-  auto add = [&](const char* name, const char* about, void (*run)(const Options&)) {
-    auto options = std::make_shared<Options>();
+  auto add = [&](const char* name, const char* about, void (*run)(const PoolCommandOptions&)) {
+    auto options = std::make_shared<PoolCommandOptions>();
     CLI::App* command = app.add_subcommand(name, about);
     command->add_option("FILE", options->file, "The pool")->required();
     add_json_flag(*command, options->json);

@@ -8,12 +8,12 @@
 namespace perdure::tools {
 namespace {
 
-struct Options {
+struct ReclaimOptions {
   std::string file;
   bool json = false;
 };
 
-void reclaim(const Options& options) {
+void reclaim(const ReclaimOptions& options) {
   Pool pool = Pool::open(options.file).value();
   if (pool.find_root<object_layout::Control>(object_layout::kControlRoot) == nullptr)
     throw Exception(Code::kNotFound,
@@ -40,7 +40,7 @@ void reclaim(const Options& options) {
 }  // namespace
 
 void add_reclaim_command(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ReclaimOptions>();
   CLI::App* command =
       app.add_subcommand("reclaim", "Free what nothing reaches in a heap of objects: circles");
   command->add_option("FILE", options->file, "The heap")->required();

@@ -21,7 +21,7 @@ using memory::Outcome;
 using memory::Reading;
 using memory::System;
 
-struct Options {
+struct SimOptions {
   std::string workload;
   std::vector<std::string> program;  // and its arguments
   std::string trace;
@@ -55,7 +55,7 @@ void list(bool json) {
   print({{"workloads", workloads}, {"systems", systems}}, json);
 }
 
-std::vector<memory::Setup> setups_of(const Options& options) {
+std::vector<memory::Setup> setups_of(const SimOptions& options) {
   memory::Model model = memory::Model::of(options.reading);
   if (options.epoch_ms > 0) model.epoch = memory::cycles_of_us(options.epoch_ms * 1000);
   if (options.block_entries != 0) model.block_entries = options.block_entries;
@@ -73,7 +73,7 @@ std::vector<memory::Setup> setups_of(const Options& options) {
   return setups;
 }
 
-memory::Workload workload_of(const Options& options) {
+memory::Workload workload_of(const SimOptions& options) {
   if (!options.trace.empty()) return memory::make_recorded(options.trace);
   if (!options.program.empty()) return memory::make_program(options.program, options.source);
   return memory::make_workload(options.workload, options.source);
@@ -118,7 +118,7 @@ Report describe_traffic(const Outcome& outcome) {
           {"spilled", outcome.results.epochs.spilled}};
 }
 
-int simulate(const Options& options) {
+int simulate(const SimOptions& options) {
   memory::Workload workload = workload_of(options);
   memory::Experiment experiment;
   experiment.setups = setups_of(options);
@@ -252,7 +252,7 @@ void add_prove_command(CLI::App& sim) {
 }  // namespace
 
 void add_sim_command(CLI::App& app, const std::vector<std::string>& program) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<SimOptions>();
   options->program = program;
   CLI::App* command = app.add_subcommand(
       "sim",

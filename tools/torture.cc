@@ -25,7 +25,7 @@ using Clock = std::chrono::steady_clock;
 constexpr const char* kStateRoot = "torture";
 constexpr const char* kMapRoot = "torture.map";
 
-struct Options {
+struct TortureOptions {
   std::string file;
   std::uint64_t kills = 500;
   std::uint64_t threads = 4;
@@ -84,7 +84,7 @@ void change_truncation(Pool& pool, EngineKind engine) {
 }
 
 /// Works until it is killed.
-void work(const Options& options) {
+void work(const TortureOptions& options) {
   send_to_parent({kOpening, 0});
   Pool pool = Pool::open(options.file, options.pool).value();
   send_to_parent({kReplayed, pool.recovery().records_replayed});
@@ -148,7 +148,7 @@ class Model {
 
 class Torture {
  public:
-  explicit Torture(const Options& options) : options_(&options), random_(options.seed) {}
+  explicit Torture(const TortureOptions& options) : options_(&options), random_(options.seed) {}
 
   int run() {
     prepare();
@@ -328,7 +328,7 @@ class Torture {
     }
   }
 
-  const Options* options_;
+  const TortureOptions* options_;
   std::mt19937_64 random_;
   Model model_;
   std::array<std::uint64_t, kMaxTortureThreads> acknowledged_{};
@@ -346,8 +346,8 @@ class Torture {
 }  // namespace
 
 void add_torture_command(CLI::App& app) {
-  const auto add = [&](const char* name, const char* about, void (*run)(const Options&)) {
-    auto options = std::make_shared<Options>();
+  const auto add = [&](const char* name, const char* about, void (*run)(const TortureOptions&)) {
+    auto options = std::make_shared<TortureOptions>();
     CLI::App* command = app.add_subcommand(name, about);
     command->add_option("FILE", options->file, "The pool; made if it is not there")->required();
     command->add_option("--threads", options->threads, "Threads of the worker")
@@ -365,7 +365,7 @@ void add_torture_command(CLI::App& app) {
   const auto [torture, options] =
       add("torture",
           "Kill a process in the middle of its transactions, recover, verify, again and again",
-          [](const Options& chosen) {
+          [](const TortureOptions& chosen) {
             if (const int code = Torture(chosen).run(); code != kDone) leave_with(code);
           });
   add_count(*torture, "--kills", options->kills, "How often")->capture_default_str();

@@ -31,7 +31,7 @@ using Clock = std::chrono::steady_clock;
 using tools::Message;
 using tools::Report;
 
-struct Options {
+struct DemoOptions {
   std::string file;
   std::uint64_t records = ~std::uint64_t{0};
   std::uint64_t kills = 5;
@@ -53,7 +53,7 @@ enum Tag : std::uint8_t { kAcknowledged, kTransactions, kFlushes, kFences, kByte
 
 /// Loads what is missing, one record to a transaction, until the time is up; record i is thread i %
 /// threads' work.
-void work(const Options& options) {
+void work(const DemoOptions& options) {
   const DataSet set = load_data_set(options.records);
   PoolOptions pool_options = options.pool;
   pool_options.count = true;
@@ -99,7 +99,7 @@ void work(const Options& options) {
 
 class Demo {
  public:
-  explicit Demo(const Options& options)
+  explicit Demo(const DemoOptions& options)
       : options_(&options),
         set_(load_data_set(options.records)),
         acknowledged_(set_.records.size(), false) {
@@ -286,7 +286,7 @@ class Demo {
     return out;
   }
 
-  const Options* options_;
+  const DemoOptions* options_;
   DataSet set_;
   std::unordered_map<std::string, std::size_t> index_;
   std::vector<bool> acknowledged_;  // or found after a kill: must be there from then on
@@ -301,8 +301,8 @@ class Demo {
 }  // namespace
 
 void add_demo_command(CLI::App& kv) {
-  const auto add = [&](const char* name, const char* about, void (*run)(const Options&)) {
-    auto options = std::make_shared<Options>();
+  const auto add = [&](const char* name, const char* about, void (*run)(const DemoOptions&)) {
+    auto options = std::make_shared<DemoOptions>();
     CLI::App* command = kv.add_subcommand(name, about);
     command->add_option("FILE", options->file, "The pool; made anew if an earlier demo made it")
         ->default_val("data/words.pool");
@@ -329,7 +329,7 @@ void add_demo_command(CLI::App& kv) {
   };
   const auto [demo, options] = add(
       "demo", "Load a dictionary while being killed, and prove that nothing acknowledged is lost",
-      [](const Options& chosen) {
+      [](const DemoOptions& chosen) {
         if (const int code = Demo(chosen).run(); code != tools::kDone) tools::leave_with(code);
       });
   tools::add_count(*demo, "--kills", options->kills, "How often the loading process is killed")

@@ -19,7 +19,7 @@ namespace {
 
 using tools::Report;
 
-struct Options {
+struct KvOptions {
   std::string file;
   std::string key;
   std::string value;
@@ -36,7 +36,7 @@ struct Options {
 
 // ---- opening ------------------------------------------------------------------------------------
 
-Pool open_to_write(const Options& options) {
+Pool open_to_write(const KvOptions& options) {
   return (options.must_exist ? Pool::open(options.file, options.pool)
                              : Pool::open_or_create(options.file, options.pool))
       .value();
@@ -46,7 +46,7 @@ Pool open_to_write(const Options& options) {
 /// that the file stays as it is, and that damage in it ends in an error.
 class Reader {
  public:
-  explicit Reader(const Options& options) : pool_(Pool::inspect(options.file).value()) {}
+  explicit Reader(const KvOptions& options) : pool_(Pool::inspect(options.file).value()) {}
 
   Pool& pool() { return pool_; }
   /// What `body(tx, map)` answers, or nothing when the pool has no store.
@@ -114,7 +114,7 @@ void write_out(std::string_view text) {
 
 // ---- the commands -------------------------------------------------------------------------------
 
-void put(const Options& options) {
+void put(const KvOptions& options) {
   Pool pool = open_to_write(options);
   Map* map = pool.root<Map>(kRoot);
   look_before(pool, *map, options.key);
@@ -123,7 +123,7 @@ void put(const Options& options) {
   if (options.json) tools::print({{"inserted", inserted}}, true);
 }
 
-void get(const Options& options) {
+void get(const KvOptions& options) {
   const auto value =
       Reader(options)
           .read([&](tools::CheckedTx& tx, Map& map) { return map.get(tx, options.key); })
@@ -139,7 +139,7 @@ void get(const Options& options) {
   if (!value) tools::leave_with(tools::kNegative);
 }
 
-void del(const Options& options) {
+void del(const KvOptions& options) {
   Pool pool = Pool::open(options.file, options.pool).value();
   Map* map = pool.find_root<Map>(kRoot);
   if (map != nullptr) look_before(pool, *map, options.key);
@@ -151,14 +151,14 @@ void del(const Options& options) {
   tools::leave_with(tools::kNegative);
 }
 
-void count(const Options& options) {
+void count(const KvOptions& options) {
   const std::uint64_t records =
       Reader(options).read([](tools::CheckedTx& tx, Map& map) { return map.size(tx); }).value_or(0);
   if (options.json) return tools::print({{"records", records}}, true);
   fmt::print("{}\n", records);
 }
 
-void scan(const Options& options) {
+void scan(const KvOptions& options) {
   Reader reader(options);
   const Format format = options.json ? Format::kJsonl : options.format;
   std::uint64_t left = options.limit;
@@ -170,7 +170,7 @@ void scan(const Options& options) {
   });
 }
 
-void stats(const Options& options) {
+void stats(const KvOptions& options) {
   Reader reader(options);
   std::uint64_t records = 0;
   std::uint64_t key_bytes = 0;
@@ -226,7 +226,7 @@ class Loader {
   std::uint64_t inserted_ = 0;
 };
 
-void load(const Options& options) {
+void load(const KvOptions& options) {
   std::ifstream file;
   std::uint64_t total_bytes = 0;
   if (options.input != "-") {
@@ -272,7 +272,7 @@ void load(const Options& options) {
 
 constexpr const char* kKeyHelp = "The key; - takes all of standard input as it is";
 
-void add_format(CLI::App& command, Options& options) {
+void add_format(CLI::App& command, KvOptions& options) {
   tools::add_choice<Format>(
       command, "--format", options.format,
       {{"tsv", Format::kTsv}, {"jsonl", Format::kJsonl}, {"lengths", Format::kLengths}},
@@ -280,7 +280,7 @@ void add_format(CLI::App& command, Options& options) {
 }
 
 /// "-" stands for standard input, once.
-void take_input(Options& options) {
+void take_input(KvOptions& options) {
   if (options.key == "-" && options.value == "-")
     throw Exception(Code::kInvalid, "only one of key and value can come from standard input");
   for (std::string* field : {&options.key, &options.value}) {
@@ -305,8 +305,8 @@ void add_kv_commands(CLI::App& app) {
   CLI::App* kv = app.add_subcommand(
       "kv", "Store and find records in a pool: a durable key-value store in one file");
   kv->require_subcommand(1);
-  const auto add = [&](const char* name, const char* about, void (*run)(const Options&)) {
-    auto options = std::make_shared<Options>();
+  const auto add = [&](const char* name, const char* about, void (*run)(const KvOptions&)) {
+    auto options = std::make_shared<KvOptions>();
     CLI::App* command = kv->add_subcommand(name, about);
     command->add_option("FILE", options->file, "The pool")->required();
     tools::add_json_flag(*command, options->json);
@@ -316,7 +316,7 @@ void add_kv_commands(CLI::App& app) {
     });
     return std::pair(command, options);
   };
-  const auto add_writing = [](CLI::App& command, Options& options) {
+  const auto add_writing = [](CLI::App& command, KvOptions& options) {
     tools::add_open_options(command, options.pool);
     tools::add_create_options(command, options.pool);
     command.add_flag("--must-exist", options.must_exist,

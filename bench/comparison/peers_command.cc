@@ -11,7 +11,7 @@
 namespace perdure::bench::comparison {
 namespace {
 
-struct Options {
+struct PeersOptions {
   std::vector<std::string> only;    // peers; empty: all that were built in
   std::vector<std::string> rows;    // empty: all
   std::vector<std::string> places;  // empty: both
@@ -34,7 +34,7 @@ bool wanted(const std::vector<std::string>& names, const Name& name) {
   return names.empty() || std::find(names.begin(), names.end(), name) != names.end();
 }
 
-RaceRules rules_of(const Options& options) {
+RaceRules rules_of(const PeersOptions& options) {
   RaceRules rules = options.quick ? RaceRules{2, 0.002} : RaceRules{5, 0.05};
   if (options.repetitions != 0) rules.repetitions = options.repetitions;
   if (options.seconds != 0) rules.seconds = options.seconds;
@@ -42,7 +42,7 @@ RaceRules rules_of(const Options& options) {
 }
 
 /// Errors: throws Exception kInvalid for a peer that was asked for by name and is not built in.
-std::vector<const StoreKind*> kinds_of(const Options& options, Place place) {
+std::vector<const StoreKind*> kinds_of(const PeersOptions& options, Place place) {
   std::vector<const StoreKind*> kinds;
   for (const StoreKind& kind : store_kinds()) {
     if (!kind.terms(place) || (!kind.ours() && !wanted(options.only, kind.name))) continue;
@@ -57,7 +57,7 @@ std::vector<const StoreKind*> kinds_of(const Options& options, Place place) {
   return kinds;
 }
 
-std::vector<RowPlan> rows_of(const Options& options, Place place) {
+std::vector<RowPlan> rows_of(const PeersOptions& options, Place place) {
   std::vector<RowPlan> rows;
   for (const RowInfo& info : kRows) {
     if (!wanted(options.rows, info.name)) continue;
@@ -73,13 +73,13 @@ std::vector<RowPlan> rows_of(const Options& options, Place place) {
 
 /// On a disk the device decides, not the caches; and filling larger stores would take longer than
 /// measuring them: libpmemobj syncs a dozen times for every record.
-std::uint64_t live_of(const Options& options, Place place) {
+std::uint64_t live_of(const PeersOptions& options, Place place) {
   if (options.live != 0) return options.live;
   if (options.quick) return 200;
   return place == Place::kMemory ? 10'000 : 1'000;
 }
 
-std::vector<Plan> plans_of(const Options& options) {
+std::vector<Plan> plans_of(const PeersOptions& options) {
   std::vector<Plan> plans;
   for (const Place place : {Place::kMemory, Place::kDisk}) {
     if (!wanted(options.places, place_name(place))) continue;
@@ -90,7 +90,7 @@ std::vector<Plan> plans_of(const Options& options) {
   return plans;
 }
 
-void run(const Options& options) {
+void run(const PeersOptions& options) {
   const auto start = std::chrono::steady_clock::now();
   // Before minutes are spent: can the page be written?
   if (!options.html_file.empty()) write_report(options.html_file, "");
@@ -118,7 +118,7 @@ void run(const Options& options) {
 }  // namespace
 
 void add_peers_command(CLI::App& bench) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<PeersOptions>();
   CLI::App* command = bench.add_subcommand(
       "peers", "Other stores and ours in one run: the same work, every update synced");
   std::vector<std::string> names;

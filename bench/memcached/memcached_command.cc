@@ -23,7 +23,7 @@ namespace {
 
 using tools::Report;
 
-struct Options {
+struct MemcachedOptions {
   std::string memory_dir = "/dev/shm";
   std::string disk_dir = ".";
   std::string memcached;  // where its package is unpacked
@@ -54,7 +54,7 @@ struct Running {
   std::uint64_t filled_bytes = 0;
 };
 
-Running start(const ServerKind& kind, const Options& options, unsigned connections,
+Running start(const ServerKind& kind, const MemcachedOptions& options, unsigned connections,
               std::uint16_t port) {
   Running running{kind, {}, {}, {}};
   std::string name = "memcached";
@@ -113,7 +113,7 @@ bool wanted(const std::vector<std::string>& names, const Name& name) {
 
 class Bench {
  public:
-  explicit Bench(const Options& options) : options_(options) {
+  explicit Bench(const MemcachedOptions& options) : options_(options) {
     if (options_.connections.empty())
       options_.connections =
           options_.quick ? std::vector<unsigned>{1} : std::vector<unsigned>{1, 4, 16};
@@ -284,7 +284,7 @@ class Bench {
     rows_.push_back(std::move(row));
   }
 
-  Options options_;
+  MemcachedOptions options_;
   std::vector<ServerKind> kinds_;
   std::vector<Row> rows_;
   std::map<std::string, std::pair<std::uint64_t, std::uint64_t>> memory_;
@@ -308,7 +308,7 @@ void add_berkeley_command(CLI::App& bench) {
 
 void add_memcached_command(CLI::App& bench) {
   add_berkeley_command(bench);
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<MemcachedOptions>();
   CLI::App* command = bench.add_subcommand(
       "memcached", "perdure serve beside memcached and Berkeley DB, through libmemcached");
   command->add_option("--only", options->only, "only these systems, as in 'memcached,perdure adr'")

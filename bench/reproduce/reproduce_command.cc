@@ -151,7 +151,7 @@ const Paper& runtime_of_thynvm() {
   return paper;
 }
 
-struct Options {
+struct ReproduceOptions {
   std::string paper;
   std::vector<std::string> only;  // empty: all
   std::string dir = "/dev/shm";
@@ -165,12 +165,12 @@ struct Options {
   std::string html_file;
 };
 
-bool wanted(const Options& options, const std::string& id) {
+bool wanted(const ReproduceOptions& options, const std::string& id) {
   return options.only.empty() ||
          std::find(options.only.begin(), options.only.end(), id) != options.only.end();
 }
 
-Settings settings_of(const Options& options) {
+Settings settings_of(const ReproduceOptions& options) {
   Settings settings = options.full    ? full_settings()
                       : options.quick ? quick_settings()
                                       : default_settings();
@@ -255,7 +255,7 @@ void refuse_foreign(const Paper& paper, const std::vector<std::string>& only) {
   }
 }
 
-void run(const Options& options) {
+void run(const ReproduceOptions& options) {
   const auto start = std::chrono::steady_clock::now();
   if (options.runtime && options.paper != thynvm::paper::kName)
     throw CLI::ValidationError("--runtime", "only thynvm has it");
@@ -301,7 +301,7 @@ void add_worker(CLI::App& app) {
 }  // namespace
 
 void add_reproduce_command(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ReproduceOptions>();
   CLI::App* command = app.add_subcommand(
       "reproduce", "Run a paper's evaluation on this machine, its values beside ours");
   std::vector<std::string> names;

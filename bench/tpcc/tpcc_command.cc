@@ -15,7 +15,7 @@
 namespace perdure::bench::tpcc {
 namespace {
 
-struct Options {
+struct TpccOptions {
   Load load;
   unsigned rounds = 1;
   std::vector<std::string> modes;   // empty: the default ones
@@ -28,7 +28,7 @@ struct Options {
   bool as_json = false;
 };
 
-std::vector<Mode> modes_of(const Options& options) {
+std::vector<Mode> modes_of(const TpccOptions& options) {
   std::vector<Mode> modes;
   if (options.modes.empty()) modes = default_modes();
   const auto add = [&](const std::string& name) {
@@ -53,7 +53,7 @@ class Steps {
   std::size_t total_;
 };
 
-PlaceResult measure(const Options& options, const std::string& place, const std::string& dir,
+PlaceResult measure(const TpccOptions& options, const std::string& place, const std::string& dir,
                     const std::vector<Mode>& modes, Steps& steps) {
   PlaceResult result{place, dir, file_system_of(dir), 0, {}};
   for (const Mode& mode : modes) result.modes.push_back({mode, {}});
@@ -71,7 +71,7 @@ PlaceResult measure(const Options& options, const std::string& place, const std:
   return result;
 }
 
-void run(Options options) {
+void run(TpccOptions options) {
   const auto start = std::chrono::steady_clock::now();
   // As many transactions as are asked for should be all.
   if (options.load.transactions != 0 && !options.warm_up_is_asked_for)
@@ -100,7 +100,7 @@ void run(Options options) {
 }  // namespace
 
 void add_tpcc_command(CLI::App& bench) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<TpccOptions>();
   CLI::App* command = bench.add_subcommand(
       "tpcc", "TPC-C on SQLite: transactions in several modes, and what is left");
   command->add_option("--warehouses", options->load.size.warehouses, "as large as this (default 1)")

@@ -7,10 +7,10 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <fstream>
 
+#include "perdure/base/hex.h"
 #include "perdure/checkpoint/epoch_store.h"
 #include "perdure/region/file.h"
 
@@ -36,12 +36,6 @@ constexpr std::uint64_t kPlacesEnd = 0x7ed000000000;
 constexpr std::uint64_t kPlacesBegin = 0x200000000000;
 constexpr std::uint64_t kPlacesEnd = 0x600000000000;
 #endif
-
-std::string hex(std::uint64_t value) {
-  char text[32];
-  std::snprintf(text, sizeof(text), "0x%llx", static_cast<unsigned long long>(value));
-  return text;
-}
 
 /// Memory that is unmapped at its end.
 class Mapping {

@@ -420,6 +420,8 @@ TEST_P(TruncationTest, WhatWasAcknowledgedBeforeAKillIsThere) {
   }
 }
 
+// Another thread may hold the heap of AddressSanitizer, which gcc 12's does not let go of in a child.
+#if !defined(__SANITIZE_ADDRESS__)
 TEST_P(TruncationTest, AForkedChildNeitherHangsNorHarms) {
   Pool pool = open();
   auto* table = pool.root<Table>("table");
@@ -461,6 +463,8 @@ TEST_P(TruncationTest, AForkedChildNeitherHangsNorHarms) {
   for (std::size_t t = 0; t < 3; ++t)
     EXPECT_EQ(again.find_root<Table>("table")->word[100 * t], done[t]);
 }
+
+#endif
 
 #endif
 

@@ -7,15 +7,15 @@
 namespace perdure::checkpoint {
 namespace {
 
-constexpr std::uint64_t kWindowBytes = std::uint64_t{64} << 10;
+constexpr std::uint64_t kReadBytes = std::uint64_t{64} << 10;
 
 }  // namespace
 
 const std::byte* LogReader::window(Offset offset, std::uint64_t bytes) {
   if (!inside(offset, bytes, buffer_begin_, buffer_begin_ + buffer_bytes_)) {
-    buffer_.resize(kWindowBytes);
+    buffer_.resize(kReadBytes);
     buffer_begin_ = offset;
-    buffer_bytes_ = std::min(kWindowBytes, end_ - offset);
+    buffer_bytes_ = std::min(kReadBytes, end_ - offset);
     if (!storage_->read(buffer_.data(), buffer_bytes_, offset)) {
       failed_ = true;
       buffer_bytes_ = 0;

@@ -23,7 +23,7 @@ using bench::LdapLoad;
 using bench::LdapLoaded;
 using tools::Report;
 
-struct Options {
+struct BenchOptions {
   std::string dir = ".";
   std::string slapd;
   std::uint64_t entries = 100000;
@@ -80,7 +80,7 @@ std::vector<Row> rows(std::uint64_t entries) {
 
 class Bench {
  public:
-  explicit Bench(const Options& options)
+  explicit Bench(const BenchOptions& options)
       : options_(&options), files_(find_slapd(options.slapd)), scratch_(options.dir, options.keep) {
     // On memory a sync costs nothing, and the comparison would say nothing.
     constexpr long kTmpfs = 0x01021994;
@@ -192,7 +192,7 @@ class Bench {
 
   static constexpr std::uint64_t kTurns = 10;
 
-  const Options* options_;
+  const BenchOptions* options_;
   SlapdFiles files_;
   Scratch scratch_;
 };
@@ -200,7 +200,7 @@ class Bench {
 }  // namespace
 
 AddRates measure_adds(const std::string& dir, std::uint64_t entries, unsigned clients) {
-  Options options;
+  BenchOptions options;
   options.dir = dir;
   Bench bench(options);
   bench.measure({{"add", LdapLoad::Kind::kAdd, clients, 0, entries}});
@@ -208,7 +208,7 @@ AddRates measure_adds(const std::string& dir, std::uint64_t entries, unsigned cl
 }
 
 void add_bench_command(CLI::App& ldap) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<BenchOptions>();
   CLI::App* command = ldap.add_subcommand(
       "bench", "Add and look up entries through slapd, here and in slapd's own database");
   command

@@ -25,7 +25,7 @@ using bench::LdapLoad;
 using bench::LdapLoaded;
 using tools::Report;
 
-struct Options {
+struct DemoOptions {
   std::string dir = "data/ldap";
   std::string slapd;
   std::uint64_t entries = 20000;
@@ -36,7 +36,7 @@ struct Options {
 };
 
 /// `ldap slapd`: a slapd in front of a server that runs already.
-void be_slapd(const Options& options, const std::string& socket) {
+void be_slapd(const DemoOptions& options, const std::string& socket) {
   const SlapdFiles files = find_slapd(options.slapd);
   fs::create_directories(options.dir);
   const std::string directory = fs::absolute(options.dir).lexically_normal().string();
@@ -49,7 +49,7 @@ void be_slapd(const Options& options, const std::string& socket) {
 
 class Demo {
  public:
-  explicit Demo(const Options& options)
+  explicit Demo(const DemoOptions& options)
       : options_(&options), files_(find_slapd(options.slapd)), random_(options.seed) {
     fs::create_directories(options.dir);
     directory_ = fs::absolute(options.dir).lexically_normal().string();
@@ -192,7 +192,7 @@ class Demo {
             {"replayed", pool.recovery().records_replayed}};
   }
 
-  const Options* options_;
+  const DemoOptions* options_;
   SlapdFiles files_;
   std::mt19937_64 random_;
   std::string directory_;
@@ -209,7 +209,7 @@ void add_demo_command(CLI::App& ldap) {
   constexpr const char* kTreeHelp =
       "Where the package slapd is unpacked, or will be (default: the installed one, else "
       "build/slapd)";
-  auto front = std::make_shared<Options>();
+  auto front = std::make_shared<DemoOptions>();
   auto socket = std::make_shared<std::string>("perdure-ldap.sock");
   CLI::App* slapd = ldap.add_subcommand(
       "slapd", "Run a real slapd in front of a server, without root, to try it by hand");
@@ -219,7 +219,7 @@ void add_demo_command(CLI::App& ldap) {
   slapd->add_option("--slapd", front->slapd, kTreeHelp);
   slapd->callback([front, socket] { be_slapd(*front, *socket); });
 
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<DemoOptions>();
   CLI::App* command = ldap.add_subcommand(
       "demo", "Fill a directory through a real slapd while both are killed; nothing may be lost");
   command->add_option("DIR", options->dir, "Where pool, sockets and logs go")

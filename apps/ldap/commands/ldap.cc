@@ -20,7 +20,7 @@ namespace {
 
 using tools::Report;
 
-struct Options {
+struct LdapOptions {
   std::string pool = "ldap.pool";
   std::string socket = "perdure-ldap.sock";
   std::string index;
@@ -41,18 +41,18 @@ struct Options {
 constexpr std::uint64_t kRingBytes = 4 << 20;
 constexpr unsigned kMaxThreads = 60;
 
-DirectoryOptions directory_options(const Options& options) {
+DirectoryOptions directory_options(const LdapOptions& options) {
   DirectoryOptions chosen;
   if (!options.index.empty())
     chosen.index = parse_attribute_list(options.index == "none" ? "" : options.index);
   return chosen;
 }
 
-Pool open_pool(const Options& options) {
+Pool open_pool(const LdapOptions& options) {
   return Pool::open_or_create(options.pool, options.options).value();
 }
 
-Service service_of(Directory& directory, const Options& options) {
+Service service_of(Directory& directory, const LdapOptions& options) {
   Service service{&directory, {}, {}};
   if (options.admin.empty()) return service;
   service.admin = parse_dn(options.admin).value().normalised();
@@ -64,7 +64,7 @@ Service service_of(Directory& directory, const Options& options) {
 
 // ---- serve --------------------------------------------------------------------------------------
 
-void serve(const Options& options) {
+void serve(const LdapOptions& options) {
   // Before any thread is started, so that all leave these signals to sigwait() below.
   sigset_t ends;
   ::sigemptyset(&ends);
@@ -132,7 +132,7 @@ class LdifReader {
   std::uint64_t begin_ = 0;
 };
 
-void load(const Options& options) {
+void load(const LdapOptions& options) {
   std::ifstream file;
   if (options.input != "-") {
     file.open(options.input);
@@ -187,7 +187,7 @@ void load(const Options& options) {
 
 // ---- search -------------------------------------------------------------------------------------
 
-void search(const Options& options) {
+void search(const LdapOptions& options) {
   Search asked;
   asked.filter = parse_filter(options.filter).value();
   asked.base = parse_dn(options.base).value();
@@ -248,8 +248,8 @@ A server has its pool for itself: load into a pool that nobody serves, or use ld
 void add_ldap_commands(CLI::App& app) {
   CLI::App* ldap = app.add_subcommand("ldap", kAbout);
   ldap->require_subcommand(1);
-  const auto add = [&](const char* name, const char* about, void (*run)(const Options&)) {
-    auto options = std::make_shared<Options>();
+  const auto add = [&](const char* name, const char* about, void (*run)(const LdapOptions&)) {
+    auto options = std::make_shared<LdapOptions>();
     options->options.ring_bytes = kRingBytes;
     CLI::App* command = ldap->add_subcommand(name, about);
     command->add_option("--pool", options->pool, "The pool")->capture_default_str();
@@ -257,7 +257,7 @@ void add_ldap_commands(CLI::App& app) {
     command->callback([options, run] { run(*options); });
     return std::pair(command, options);
   };
-  const auto add_writing = [](CLI::App& command, Options& options) {
+  const auto add_writing = [](CLI::App& command, LdapOptions& options) {
     command.add_option("--index", options.index,
                        "Attributes found by equality without looking at every entry, as "
                        "uid,cn,mail, or none; a pool remembers them");

@@ -14,7 +14,7 @@ namespace {
 
 using tools::Report;
 
-struct Options {
+struct ServeOptions {
   std::string file;
   ServerOptions server;
   StoreOptions store;
@@ -46,7 +46,7 @@ void add_bytes(CLI::App& command, const std::string& name, std::uint64_t& value,
       });
 }
 
-void serve(const Options& options) {
+void serve(const ServeOptions& options) {
   if (options.server.socket.empty() && options.server.port == 0)
     throw Exception(Code::kInvalid, "--socket or --port must say where to listen");
   // Before any thread: a client that goes away is an error of a send, nothing more.
@@ -103,7 +103,7 @@ docs/MEMCACHED.md tells what is guaranteed, and what differs from memcached.)TEX
 }  // namespace
 
 void add_serve_command(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ServeOptions>();
   // Workers, the main thread, the pool's own.
   constexpr unsigned kMostThreads = 56;
   CLI::App* command = app.add_subcommand("serve", kAbout);
