@@ -162,8 +162,10 @@ class RunTest : public ToolTest {
     return words;
   }
 
-  /// The newest epoch that can be resumed; 0: none was ever committed. Epochs must not get lost.
+  /// The newest epoch that can be resumed, or could be before the program ended; 0: none was ever committed. Epochs must
+  /// not get lost.
   std::uint64_t newest_epoch() {
+    if (is_over()) return newest_seen_;
     const ToolRun look = finish({"inspect", state_, "--json"});
     const std::string name = "\"newest epoch\": ";
     const std::size_t at = look.out.find(name);

@@ -269,7 +269,7 @@ TEST_F(RunTest, AResumeMayBeKilledAtAnyMoment) {
     EXPECT_EQ(finish({"resume", state_}).code, 0);
   }
   std::printf("killed %d times\n", kills);
-  EXPECT_GE(kills, many);
+  EXPECT_TRUE(kills >= many || !goes_on) << kills;
   EXPECT_TRUE(read(path("got")) == read(path("want")));
 }
 

@@ -2,7 +2,6 @@
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <linux/sched.h>
-#include <sched.h>
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -20,16 +19,11 @@ namespace {
 std::uint32_t first_epoch_done =
     0;  // 1: the program may begin; 2: it may not, and the cause was said
 
-constexpr std::uint64_t kLeastPeriodNs = 5'000'000, kMostPeriodNs = 60'000'000'000;
 constexpr std::uint64_t kTellAfterNs = 2'000'000'000;  // A child process may soon be gone.
 
 std::uint32_t execs_seen;
 bool told;
 std::uint64_t failing_since;
-std::uint64_t period_ns;  // until the next epoch
-struct Accounted {
-  std::uint64_t time_ns, program_ns, supervisor_ns;
-} accounted;  // when it was asked last; of this process
 
 std::uint32_t load(const std::atomic<std::uint32_t>& word) {
   return word.load(std::memory_order_seq_cst);
@@ -73,48 +67,6 @@ bool capture() {
          capture_memory(!tracks_writes()) && finish_staging();
 }
 
-std::uint64_t processors() {
-  static std::uint64_t count = 0;
-  if (count == 0) {
-    std::uint64_t mask[128] = {};
-    const long bytes = syscall(SYS_sched_getaffinity, 0, sizeof mask, mask);
-    for (long i = 0; i < bytes / 8; ++i)
-      count += static_cast<std::uint64_t>(__builtin_popcountll(mask[i]));
-    if (count == 0) count = 1;
-  }
-  return count;
-}
-
-/// Of what the supervisor has worked since it was asked last: the part that was at the program's expense. It takes turns
-/// with the program on processors and shares their caches and memory, the more, the more of them the program uses.
-std::uint64_t supervisors_cost() {
-  const Accounted now{now_ns(CLOCK_MONOTONIC), now_ns(CLOCK_PROCESS_CPUTIME_ID),
-                      shared().supervisor_cpu_ns};
-  const Accounted last = accounted;
-  accounted = now;
-  const std::uint64_t all = (now.time_ns - last.time_ns) * processors();
-  const std::uint64_t used = now.program_ns - last.program_ns;
-  if (last.time_ns == 0 || all == 0) return 0;
-  return (now.supervisor_ns - last.supervisor_ns) / 1000 * (used < all ? used * 1000 / all : 1000);
-}
-
-/// The pause, what the kernel's notes of first writes cost, and the supervisor, as a part of the time until the next
-/// epoch: the budget. What is expected of the next epoch is what the last two took.
-void plan_next(std::uint64_t pause_ns, std::uint64_t written_pages) {
-  const Shared& with = shared();
-  static std::uint64_t expected_ns = 0;
-  const std::uint64_t cost = pause_ns + written_pages * fault_ns() + supervisors_cost();
-  expected_ns = expected_ns == 0 ? cost : (expected_ns + cost) / 2;
-  if (with.period_ns != 0) {
-    // However long the pauses are, the program gets half of the time.
-    period_ns = with.period_ns > 2 * pause_ns ? with.period_ns - pause_ns : pause_ns;
-    return;
-  }
-  period_ns = expected_ns * (1'000'000 - with.budget_millionths) / with.budget_millionths;
-  if (period_ns < kLeastPeriodNs) period_ns = kLeastPeriodNs;
-  if (period_ns > kMostPeriodNs) period_ns = kMostPeriodNs;
-}
-
 void count(std::uint64_t pause_ns) {
   Shared& with = shared();
   ++with.ended;
@@ -149,6 +101,7 @@ bool end_epoch() {
     return false;
   }
   const std::uint64_t before = with.dirty_pages;
+  const std::uint64_t touched = touched_pages();
   const std::uint64_t begin = now_ns(CLOCK_MONOTONIC);
   const std::uint64_t begin_cpu = now_ns(CLOCK_THREAD_CPUTIME_ID);
   bool captured = false;
@@ -164,7 +117,7 @@ bool end_epoch() {
   }
   with.stop_cpu_ns += now_ns(CLOCK_THREAD_CPUTIME_ID) - begin_cpu;
   const std::uint64_t pause = now_ns(CLOCK_MONOTONIC) - begin;
-  plan_next(pause, with.dirty_pages - before);
+  plan_next(pause, with.dirty_pages - before, touched);
   if (captured) {
     count(pause);
     add_one(with.staged);
@@ -220,15 +173,15 @@ void control(void* resumed) {
     ended = end_first_epoch();
     tell_state(ended);
   }
+  begin_next(true);
   __atomic_store_n(&first_epoch_done, ended ? 1U : 2U, __ATOMIC_SEQ_CST);
   syscall(SYS_futex, &first_epoch_done, FUTEX_WAKE_PRIVATE, 1);
-  std::uint64_t due = now_ns(CLOCK_MONOTONIC) + period_ns;
   for (;;) {
     const std::uint32_t asked = load(with.wanted);
     static std::uint32_t served = 0;
-    const std::uint64_t now = now_ns(CLOCK_MONOTONIC);
-    if (asked == served && now < due) {
-      wait(with.wanted, asked, due - now);
+    const std::uint64_t rest = time_until_next();
+    if (asked == served && rest > 0) {
+      wait(with.wanted, asked, rest);
       continue;
     }
     served = asked;
@@ -239,7 +192,7 @@ void control(void* resumed) {
       add_one(with.refused);
       syscall(SYS_futex, &with.staged, FUTEX_WAKE, 1);  // The supervisor waits there.
     }
-    due = now_ns(CLOCK_MONOTONIC) + period_ns;
+    begin_next(good);
   }
 }
 
@@ -265,8 +218,7 @@ long start_controller(int shared_file, int shadow_file, bool resumed) {
   told = false;
   failing_since = 0;
   first_epoch_done = 0;
-  accounted = {};
-  period_ns = shared().period_ns;
+  begin_pace();
   // No signal of the program is for this thread.
   const std::uint64_t all = ~std::uint64_t{0};
   std::uint64_t before = 0;

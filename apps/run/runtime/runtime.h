@@ -61,6 +61,18 @@ long resume_controller(const ResumeNotice* notice);
 /// Until the program may begin: 1; or may not: 2, and the cause was said.
 std::uint32_t wait_for_controller();
 
+// --- pace.cc
+void begin_pace();
+/// 0: it is due.
+std::uint64_t time_until_next();
+/// Pages that the program has touched since the last epoch.
+std::uint64_t touched_pages();
+/// Of an epoch that has just ended, or failed to: how long the threads stood still, how many pages they had written, and
+/// what touched_pages() was before.
+void plan_next(std::uint64_t pause_ns, std::uint64_t written_pages, std::uint64_t touched);
+/// After that, with all that the runtime itself touches for it.
+void begin_next(bool ended);
+
 // --- park.cc
 void install_park_handler();
 /// Stops every thread but the caller. False: one of them did not stop in time; all go on.
