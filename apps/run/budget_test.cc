@@ -28,7 +28,8 @@ TEST(Budget, IsKeptByEpochsThatAreAlike) {
   for (const std::uint64_t cost : {kMs / 10, kMs, 10 * kMs, 100 * kMs}) {
     const auto spent = static_cast<double>(cost_of(
         Budget(kFivePercent), time, [](auto, auto) { return 10; }, [&](auto) { return cost; }));
-    EXPECT_LE(spent, 0.051 * static_cast<double>(time)) << cost;
+    // A twentieth of all is a nineteenth of the rest; and the first epochs are not expected to cost so much.
+    EXPECT_LE(spent, static_cast<double>(time) / 19 + 2 * static_cast<double>(cost)) << cost;
     // Short of the least period, an epoch of 0.1 ms cannot cost more.
     EXPECT_GE(spent, (cost < kMs ? 0.01 : 0.04) * static_cast<double>(time)) << cost;
   }
@@ -40,8 +41,9 @@ TEST(Budget, IsKeptThoughEpochsCostMoreThanExpected) {
   const auto spent = static_cast<double>(cost_of(
       Budget(kFivePercent), time, [](auto, auto) { return 10; },
       [&](auto) { return ++number % 7 == 0 ? 200 * kMs : kMs; }));
-  EXPECT_LE(spent, 0.052 * static_cast<double>(time));
-  EXPECT_GE(spent, 0.04 * static_cast<double>(time));
+  EXPECT_LE(spent, static_cast<double>(time) / 19 + static_cast<double>(400 * kMs));
+  // After a costly one more of them are expected: less than the budget is spent.
+  EXPECT_GE(spent, 0.02 * static_cast<double>(time));
 }
 
 TEST(Budget, AProgramThatFillsItsMemoryGetsItsEpochWhenItHasPaid) {
