@@ -463,10 +463,9 @@ TEST_P(TruncationTest, AForkedChildNeitherHangsNorHarms) {
   for (std::size_t t = 0; t < 3; ++t)
     EXPECT_EQ(again.find_root<Table>("table")->word[100 * t], done[t]);
 }
+#endif  // AddressSanitizer
 
-#endif
-
-#endif
+#endif  // ThreadSanitizer
 
 }  // namespace
 }  // namespace perdure

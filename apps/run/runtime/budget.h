@@ -42,13 +42,13 @@ class Budget {
   static constexpr std::uint64_t kMillion = 1'000'000, kFewPages = 64;
 
   std::uint64_t earned(std::uint64_t time_ns) const {
-    return std::min(time_ns, 10 * kMostPeriodNs) / 1000 * millionths_ / (kMillion - millionths_) *
-           1000;
+    const std::uint64_t counted = std::min(time_ns, kMostPeriodNs);  // More would overflow.
+    return counted / 1000 * millionths_ / (kMillion - millionths_) * 1000;
   }
 
   std::uint64_t millionths_;
   std::uint64_t debt_ns_ = 0;
-  // As measured on a machine of 2024, until this one's are known.
+  // A guess, until this machine's are known.
   std::uint64_t few_pages_ns_ = 1'000'000;
   std::uint64_t page_ns_ = 4'000;
 };

@@ -61,9 +61,10 @@ long resume_controller(const ResumeNotice* notice);
 /// Until the program may begin: 1; or may not: 2, and the cause was said.
 std::uint32_t wait_for_controller();
 
-// --- pace.cc
+// --- pace.cc: when the next epoch ends. For the controller alone.
+/// When the program begins or is back.
 void begin_pace();
-/// 0: it is due.
+/// In ns; 0: the epoch is due.
 std::uint64_t time_until_next();
 /// Pages that the program has touched since the last epoch.
 std::uint64_t touched_pages();
