@@ -77,6 +77,12 @@ TEST(Budget, LearnsWhatAPageCosts) {
   EXPECT_GT(budget.period_ns(10'000), 2 * before);
 }
 
+TEST(Budget, WhatAnEpochCostMoreThanExpectedIsPaidFirst) {
+  Budget budget(kFivePercent);
+  budget.spend(200 * kMs, kMs, 10);
+  EXPECT_GT(budget.period_ns(10), 19 * 199 * kMs);
+}
+
 TEST(Budget, DebtEnds) {
   Budget budget(kFivePercent);
   budget.spend(1'000'000'000'000, kMs, 10);  // a quarter of an hour
