@@ -66,7 +66,7 @@ tool() { # tool ARGS: the optimized tool in place of this shell, nothing but its
 }
 
 sources() { # sources EXTENSIONS: our files with one of them, "h|cc"
-  find perdure sim apps tools bench examples tests -regextype posix-extended -type f -regex ".*\.($1)" | sort
+  find perdure papers sim apps tools bench measure examples tests -regextype posix-extended -type f -regex ".*\.($1)" | sort
 }
 
 verb_run() {
@@ -156,7 +156,7 @@ verb_tidy() {
 
 verb_docs() {
   local page
-  for page in *.md docs/*.md docs/*/*.md; do
+  for page in *.md docs/*.md docs/*/*.md papers/*/README.md; do
     [[ ! -f $page ]] || printf '%-36s %s\n' "$page" "$(sed -n '/^# /{s///p;q}' "$page")"
   done
   [[ ! -f tests/check_docs.sh ]] || bash tests/check_docs.sh

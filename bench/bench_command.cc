@@ -10,7 +10,7 @@
 #ifdef PERDURE_WITH_LIBMEMCACHED
 #include "bench/memcached/memcached_command.h"
 #endif
-#include "bench/report.h"
+#include "measure/report.h"
 #ifdef PERDURE_WITH_SQLITE
 #include "bench/tpcc/tpcc_command.h"
 #endif

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/measure.h"
+#include "measure/measure.h"
 #include "bench/system.h"
 
 namespace perdure::bench {

@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "bench/scratch_memory.h"
+#include "measure/scratch_memory.h"
 #include "bench/workload.h"
 #include "perdure/domain/adr.h"
 

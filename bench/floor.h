@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "bench/measure.h"
+#include "measure/measure.h"
 
 namespace perdure::bench {
 

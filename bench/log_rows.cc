@@ -1,6 +1,6 @@
 #include "bench/log_rows.h"
 
-#include "bench/scratch_memory.h"
+#include "measure/scratch_memory.h"
 #include "perdure/domain/adr.h"
 #include "perdure/log/commit_log.h"
 #include "perdure/log/tornbit_log.h"

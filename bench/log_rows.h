@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/measure.h"
+#include "measure/measure.h"
 #include "perdure/domain/latency.h"
 
 namespace perdure::bench {

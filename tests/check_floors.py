@@ -34,7 +34,7 @@ DOOR_ROOM, FACE_ROOM = "base", "api"
 # Faces of rooms above that.
 HIGHER_FACES = {"object": "object", "nvheaps": "object"}
 # Above the library, free to include anything.
-JUDGES = {"tools", "apps", "bench", "sim", "tests", "examples"}
+JUDGES = {"tools", "apps", "bench", "measure", "papers", "sim", "tests", "examples"}
 # Rooms that see less than everything below them.
 SEES_ONLY = {"container": {"base"}}
 

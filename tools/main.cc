@@ -16,7 +16,7 @@
 #endif
 #include "apps/run/commands.h"
 #include "bench/bench_command.h"
-#include "bench/reproduce/reproduce_command.h"
+#include "measure/reproduce_command.h"
 #include "tools/command.h"
 
 namespace {

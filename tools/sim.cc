@@ -9,8 +9,8 @@
 #include <fmt/format.h>
 
 #include "sim/checkpoint/prover.h"
-#include "sim/memory/experiment.h"
-#include "sim/memory/workloads.h"
+#include "papers/thynvm/memory/experiment.h"
+#include "papers/thynvm/memory/workloads.h"
 #include "tools/command.h"
 #include "tools/progress.h"
 

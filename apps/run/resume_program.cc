@@ -30,7 +30,7 @@
 #include "apps/run/resume_descriptors.h"
 #include "apps/run/resume_files.h"
 #include "apps/run/supervisor.h"
-#include "sim/memory/emulated_program.h"
+#include "papers/thynvm/memory/emulated_program.h"
 
 namespace perdure::run {
 namespace {

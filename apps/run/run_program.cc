@@ -22,7 +22,7 @@
 #include "apps/run/place.h"
 #include "apps/run/supervisor.h"
 #include "perdure/error.h"
-#include "sim/memory/emulated_program.h"
+#include "papers/thynvm/memory/emulated_program.h"
 
 namespace perdure::run {
 namespace {

@@ -5,7 +5,7 @@
 #include <cstdio>
 
 #include "bench/comparison/report.h"
-#include "bench/reproduce/settings.h"
+#include "measure/settings.h"
 #include "tools/command.h"
 
 namespace perdure::bench::comparison {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "bench/comparison/run.h"
-#include "bench/report.h"
+#include "measure/report.h"
 
 namespace perdure::bench::comparison {
 

@@ -4,8 +4,8 @@
 #include <fmt/format.h>
 
 #include "bench/comparison/report.h"
-#include "bench/reproduce/page.h"
-#include "bench/reproduce/svg.h"
+#include "measure/page.h"
+#include "measure/svg.h"
 
 namespace perdure::bench::comparison {
 namespace {

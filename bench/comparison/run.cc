@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "bench/comparison/apart.h"
-#include "bench/reproduce/settings.h"
+#include "measure/settings.h"
 #include "bench/system.h"
 
 namespace perdure::bench::comparison {

@@ -8,7 +8,7 @@
 
 #include "bench/comparison/kinds.h"
 #include "bench/comparison/lane.h"
-#include "bench/measure.h"
+#include "measure/measure.h"
 
 namespace perdure::bench::comparison {
 

@@ -9,11 +9,11 @@
 
 #include <fmt/core.h>
 
-#include "bench/measure.h"
+#include "measure/measure.h"
 #include "bench/memcached/load.h"
 #include "bench/memcached/servers.h"
 #include "bench/system.h"
-#include "bench/table.h"
+#include "measure/table.h"
 #include "perdure/error.h"
 #include "tools/command.h"
 #include "tools/progress.h"

@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "bench/measure.h"
+#include "measure/measure.h"
 #include "bench/system.h"
 #include "bench/tpcc/consistency.h"
 #include "bench/tpcc/loader.h"

@@ -5,8 +5,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "bench/reproduce/svg.h"
-#include "bench/table.h"
+#include "measure/svg.h"
+#include "measure/table.h"
 #include "bench/tpcc/consistency.h"
 
 namespace perdure::bench::tpcc {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/report.h"
+#include "measure/report.h"
 #include "bench/tpcc/driver.h"
 
 namespace perdure::bench::tpcc {

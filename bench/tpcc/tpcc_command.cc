@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "bench/reproduce/settings.h"
+#include "measure/settings.h"
 #include "bench/system.h"
 #include "bench/tpcc/report.h"
 #include "tools/command.h"

@@ -30,7 +30,7 @@
 // A crash before 7 recovers the penultimate epoch, after it the last one; `Rules` says what that rests on.
 //
 // Differences from the published protocol, both because a checker finds a crash that mixes epochs
-// (docs/papers/thynvm.md): clean entries are replaced only between checkpoints, never exchanged during
+// (papers/thynvm/README.md): clean entries are replaced only between checkpoints, never exchanged during
 // one; and a slot given up stays reserved until the next commit.
 #pragma once
 

@@ -1,0 +1,52 @@
+#include "measure/section.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace perdure::bench::reproduce {
+
+std::string_view origin_name(Origin origin) {
+  switch (origin) {
+    case Origin::kPerdure: return "perdure";
+    case Origin::kPeer: return "peer";
+    case Origin::kDerived: return "derived";
+    case Origin::kPaper: return "paper";
+  }
+  return "unknown";
+}
+
+const Series* Section::find(const std::string& name) const {
+  const auto found = std::find_if(series.begin(), series.end(),
+                                  [&](const Series& one) { return one.name == name; });
+  return found == series.end() ? nullptr : &*found;
+}
+
+Series& Section::add(std::string name, std::string unit, Origin origin) {
+  series.push_back({std::move(name), std::move(unit), origin, {}, true});
+  series.back().values.resize(x.size());
+  return series.back();
+}
+
+Series& Section::add_values(std::string name, std::string unit, Origin origin,
+                            const std::vector<std::optional<double>>& values) {
+  Series& made = add(std::move(name), std::move(unit), origin);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (values[i]) made.values.at(i) = Spread{*values[i], *values[i], *values[i]};
+  }
+  return made;
+}
+
+void Section::add_ratio(std::string name, const std::string& above, const std::string& below) {
+  const Series* const top = find(above);
+  const Series* const bottom = find(below);
+  if (top == nullptr || bottom == nullptr) return;
+  std::vector<std::optional<Spread>> values(x.size());
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const std::optional<Spread>& a = top->values[i];
+    const std::optional<Spread>& b = bottom->values[i];
+    if (a && b) values[i] = ratio_of(*a, *b);
+  }
+  add(std::move(name), "x", Origin::kDerived).values = std::move(values);
+}
+
+}  // namespace perdure::bench::reproduce

@@ -1,0 +1,35 @@
+// What the sections of Blurred Persistence's evaluation share.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "papers/blurred/evaluation/job_race.h"
+#include "measure/judge.h"
+#include "papers/blurred/evaluation/paper_blurred.h"
+#include "measure/settings.h"
+
+namespace perdure::bench::reproduce {
+
+inline constexpr std::array kAllWork = {Work::kSps, Work::kHash, Work::kRbTree, Work::kBTree,
+                                        Work::kStore};
+
+JobOptions job_options(const Settings& settings);
+
+/// Without values yet. All but Table II's figures are in pictures, and said to be missing.
+Section begin_section(std::string id, std::string title, std::string x_name, std::string method);
+
+/// Races the systems at each place of the section's x and adds a series for each: transactions a second, times
+/// `scale(place)` in `unit`. `prefix` stands before each name.
+void race_along(Section& section, const std::vector<PaperSystem>& systems, Work work,
+                const Settings& settings, const std::string& prefix, const std::string& unit,
+                const std::function<void(std::size_t place, JobOptions&)>& set,
+                const std::function<double(std::size_t place)>& scale = nullptr,
+                std::uint64_t warm_up = 300);
+
+/// By how many percent `above` is larger than `below` at a place.
+double gain_percent(const Section& section, const std::string& above, const std::string& below,
+                    std::size_t place);
+
+}  // namespace perdure::bench::reproduce

@@ -1,0 +1,46 @@
+// Races the systems of Blurred Persistence's evaluation on one of its workloads.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "measure/measure.h"
+#include "papers/blurred/evaluation/paper_jobs.h"
+
+namespace perdure::bench::reproduce {
+
+/// What the paper gives a name: two policies.
+struct PaperSystem {
+  std::string_view name;
+  EngineKind engine;
+  Truncation truncation;
+  bool in_place = false;  // large new objects
+};
+inline constexpr PaperSystem kBaseSystem{"BASE", EngineKind::kBase, Truncation::kEachCommit};
+inline constexpr PaperSystem kMne{"MNE", EngineKind::kMnemosyne, Truncation::kEachCommit};
+inline constexpr PaperSystem kMneAsync{"MNE-ASYNC", EngineKind::kMnemosyne,
+                                       Truncation::kBackground};
+inline constexpr PaperSystem kXil{"BP(XIL)", EngineKind::kBlurred, Truncation::kEachCommit};
+inline constexpr PaperSystem kVcbp{"BP(VCBP)", EngineKind::kMnemosyne, Truncation::kWhenFull};
+inline constexpr PaperSystem kBppm{"BPPM", EngineKind::kBlurred, Truncation::kWhenFull};
+inline constexpr PaperSystem kBppmA{"BPPM-A", EngineKind::kAdaptive, Truncation::kWhenFull};
+inline constexpr PaperSystem kNp{"NP", EngineKind::kVolatile, Truncation::kAuto};
+/// Not in the paper: what a pool does if nothing is asked for.
+inline constexpr PaperSystem kOurDefault{"our default", EngineKind::kMnemosyne, Truncation::kAuto,
+                                         true};
+
+struct JobResult {
+  Spread transactions_per_s;  // of all threads
+  double abort_part = 0;
+  double warm_up_ms = 0;  // of the first 10,000 transactions, where they were asked for
+};
+
+/// For each run, by turns: makes and fills a pool for each system, warms it up, measures it, and checks what it holds. Time is
+/// that of the wall clock, without what other jobs of the machine took while every thread has a CPU to itself.
+/// `warm_up`: transactions before the measurement, timed.
+/// Errors: throws Exception kCorrupt when a structure is not what it has to be; those of Pool::create.
+std::vector<JobResult> race_jobs(std::span<const PaperSystem> systems, Work work,
+                                 const JobOptions& options, const RaceRules& rules,
+                                 std::uint64_t warm_up = 300);
+
+}  // namespace perdure::bench::reproduce

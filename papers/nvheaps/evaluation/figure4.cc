@@ -1,0 +1,107 @@
+// Figure 4: throughput and the size of transactions.
+#include "papers/nvheaps/evaluation/paper_nvheaps.h"
+#include "papers/nvheaps/evaluation/raw_layer.h"
+#include "papers/nvheaps/evaluation/safe_layer.h"
+#include "papers/nvheaps/evaluation/sections.h"
+#include "papers/nvheaps/evaluation/updates.h"
+#include "measure/judge.h"
+
+namespace perdure::bench::nvheaps {
+namespace {
+
+struct Array {
+  explicit Array(const HeapSetting& setting, std::uint64_t elements)
+      : heap(setting), updates(heap, elements) {}
+  SafeHeap<SwapRoot<SafeLayer>> heap;
+  Updates<SafeLayer> updates;
+  std::atomic<std::uint64_t> expected{0};
+};
+
+}  // namespace
+
+Section measure_transaction_sizes(const Settings& settings) {
+  Section section;
+  section.id = "figure4";
+  section.title = "Figure 4: throughput and the size of transactions";
+  section.method = fmt::format(
+      "Updates of random elements of an array of {} words, some in each transaction; C-TX on DRAM, "
+      "updates of all threads together, by CPU time. At the end the array's sum is what was added.",
+      settings.nvheaps.elements);
+  section.missing =
+      "The paper's values are in a picture only; the sentences of its text stand below.";
+  section.x_name = "updates in a transaction";
+  for (const std::uint64_t updates : settings.nvheaps.updates)
+    section.x.push_back(static_cast<double>(updates));
+  section.log_y = true;
+  const std::array<EngineKind, 2> engines = {EngineKind::kMnemosyne, EngineKind::kUndoObjects};
+  std::vector<std::unique_ptr<Array>> arrays;
+  for (const EngineKind engine : engines)
+    arrays.push_back(std::make_unique<Array>(heap_setting(settings, Layer::kCTx, kDram, engine),
+                                             settings.nvheaps.elements));
+  std::array<std::array<std::vector<std::optional<Spread>>, 2>, 2> rates;  // by engine and threads
+  for (std::size_t place = 0; place < section.x.size(); ++place) {
+    reproduce::tell_progress("figure 4", place, section.x.size());
+    const std::uint64_t updates = settings.nvheaps.updates[place];
+    for (unsigned threads = 1; threads <= 2; ++threads) {
+      std::vector<Random> lanes;
+      for (std::uint64_t lane = 0; lane < 2 * engines.size(); ++lane)
+        lanes.emplace_back(settings.seed * 100 + place * 10 + lane);
+      std::vector<Run> runs;
+      for (std::size_t i = 0; i < arrays.size(); ++i) {
+        runs.push_back([&, i](std::uint64_t transactions, unsigned thread) {
+          Array& array = *arrays[i];
+          for (std::uint64_t done = 0; done < transactions; ++done)
+            array.updates.update(lanes[2 * i + thread], updates);
+          array.expected.fetch_add(transactions * updates, std::memory_order_relaxed);
+        });
+      }
+      RaceRules rules = settings.rules;
+      rules.seconds /= 2;
+      const std::vector<Spread> found = race_rates(runs, threads, rules);
+      for (std::size_t i = 0; i < found.size(); ++i) {
+        const auto each = static_cast<double>(updates);
+        rates[i][threads - 1].emplace_back(
+            Spread{found[i].median * each, found[i].min * each, found[i].max * each});
+      }
+    }
+  }
+  for (std::size_t i = 0; i < arrays.size(); ++i) {
+    require(arrays[i]->updates.sum() == arrays[i]->expected, "Figure 4: an update is lost");
+    for (unsigned threads = 1; threads <= 2; ++threads)
+      section
+          .add(fmt::format("{}, {} thread{}", engine_name(engines[i]), threads,
+                           threads == 1 ? "" : "s"),
+               "updates/s", Origin::kPerdure)
+          .values = std::move(rates[i][threads - 1]);
+  }
+  const auto at = [&](std::string_view engine, unsigned threads, std::size_t place) {
+    return section.find(fmt::format("{}, {} thread{}", engine, threads, threads == 1 ? "" : "s"))
+        ->at(place);
+  };
+  const std::size_t last = section.x.size() - 1;
+  std::size_t four = 0;
+  while (four < last && section.x[four] < 4) ++four;
+  const double first_part = at("mnemosyne", 1, four) / at("mnemosyne", 1, 0);
+  const double rest = at("mnemosyne", 1, last) / at("mnemosyne", 1, four);
+  judge(section, paper::kAmortised,
+        fmt::format("{:.0f} in a transaction gain {:.1f}x, {:.0f} a further {:.1f}x (undo-objects "
+                    "{:.1f}x and {:.1f}x)",
+                    section.x[four], first_part, section.x[last], rest,
+                    at("undo-objects", 1, four) / at("undo-objects", 1, 0),
+                    at("undo-objects", 1, last) / at("undo-objects", 1, four)),
+        first_part > rest,
+        "The fence at the end of a transaction, which further updates share, is most of a small "
+        "one's time; a transaction of the paper waits for each object that it logs.");
+  std::vector<double> scaling;
+  for (std::size_t i = 0; i <= last; ++i)
+    scaling.push_back(at("mnemosyne", 2, i) / at("mnemosyne", 1, i));
+  const double scale = mean(scaling);
+  judge(section, paper::kScaling,
+        fmt::format("two threads do {:.2f} times what one does, on average ({})", scale,
+                    reproduce::range_text(reproduce::seen(scaling), "x")),
+        scale >= 2 * paper::kScalingOfEight / 8 * 0.85,
+        "Two threads on two CPUs that share more than memory: caches, and a machine with others.");
+  return section;
+}
+
+}  // namespace perdure::bench::nvheaps

@@ -1,0 +1,42 @@
+#include "papers/nvheaps/evaluation/job.h"
+
+#include "papers/nvheaps/evaluation/b_tree.h"
+#include "papers/nvheaps/evaluation/hash_table.h"
+#include "papers/nvheaps/evaluation/job_of.h"
+#include "papers/nvheaps/evaluation/red_black_tree.h"
+#include "papers/nvheaps/evaluation/six_degrees.h"
+#include "papers/nvheaps/evaluation/ssca.h"
+#include "papers/nvheaps/evaluation/swaps.h"
+
+namespace perdure::bench::nvheaps {
+
+std::unique_ptr<Job> make_job(Work work, const HeapSetting& setting, const Sizes& sizes,
+                              unsigned threads, std::uint64_t seed) {
+  switch (work) {
+    case Work::kSwaps: return make_job_of<Swaps>(setting, sizes, threads, seed);
+    case Work::kSixDegrees: return make_job_of<SixDegrees>(setting, sizes, threads, seed);
+    case Work::kBTree: return make_job_of<BTree>(setting, sizes, threads, seed);
+    case Work::kHashTable: return make_job_of<HashTable>(setting, sizes, threads, seed);
+    case Work::kRedBlackTree: return make_job_of<RedBlackTree>(setting, sizes, threads, seed);
+    case Work::kSsca: return make_job_of<Ssca>(setting, sizes, threads, seed);
+  }
+  return nullptr;
+}
+
+std::unique_ptr<Job> make_counted_job(Work work, const HeapSetting& setting, const Sizes& sizes,
+                                      std::uint64_t seed) {
+  switch (work) {
+    case Work::kSwaps: return std::make_unique<JobOf<Swaps, CountedLayer>>(setting, sizes, 1, seed);
+    case Work::kSixDegrees:
+      return std::make_unique<JobOf<SixDegrees, CountedLayer>>(setting, sizes, 1, seed);
+    case Work::kBTree: return std::make_unique<JobOf<BTree, CountedLayer>>(setting, sizes, 1, seed);
+    case Work::kHashTable:
+      return std::make_unique<JobOf<HashTable, CountedLayer>>(setting, sizes, 1, seed);
+    case Work::kRedBlackTree:
+      return std::make_unique<JobOf<RedBlackTree, CountedLayer>>(setting, sizes, 1, seed);
+    case Work::kSsca: return std::make_unique<JobOf<Ssca, CountedLayer>>(setting, sizes, 1, seed);
+  }
+  return nullptr;
+}
+
+}  // namespace perdure::bench::nvheaps

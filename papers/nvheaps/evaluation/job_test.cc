@@ -1,0 +1,210 @@
+// Every workload in every layer, small: after thousands of operations the structure is what it has to be, and no operation is lost.
+#include "papers/nvheaps/evaluation/job.h"
+
+#include <set>
+#include <thread>
+#include <tuple>
+
+#include <gtest/gtest.h>
+
+#include "papers/nvheaps/evaluation/b_tree.h"
+#include "papers/nvheaps/evaluation/hash_table.h"
+#include "papers/nvheaps/evaluation/raw_layer.h"
+#include "papers/nvheaps/evaluation/red_black_tree.h"
+#include "papers/nvheaps/evaluation/safe_layer.h"
+#include "papers/nvheaps/evaluation/six_degrees.h"
+#include "papers/nvheaps/evaluation/updates.h"
+
+namespace perdure::bench::nvheaps {
+namespace {
+
+constexpr Sizes kSmall{.array_words = 256,
+                       .keys = 64,
+                       .vertices = 60,
+                       .edges = 128,
+                       .scale = 5,
+                       .edges_per_vertex = 4};
+
+struct Way {
+  Layer layer;
+  EngineKind engine = EngineKind::kMnemosyne;
+  unsigned threads = 1;
+};
+constexpr std::array<Way, 10> kWays = {{{Layer::kBase},
+                                        {Layer::kSafe},
+                                        {Layer::kTx},
+                                        {Layer::kCTx},
+                                        {Layer::kNoDur},
+                                        {Layer::kCTx, EngineKind::kMnemosyne, 2},
+                                        {Layer::kNoDur, EngineKind::kMnemosyne, 2},
+                                        {Layer::kTx, EngineKind::kUndoObjects},
+                                        {Layer::kCTx, EngineKind::kUndoObjects},
+                                        {Layer::kCTx, EngineKind::kUndoObjects, 2}}};
+
+HeapSetting setting_of(const Way& way, const std::string& dir) {
+  HeapSetting setting;
+  setting.dir = dir;
+  setting.layer = way.layer;
+  setting.engine = way.engine;
+  return setting;
+}
+
+class WorkInLayer : public ::testing::TestWithParam<std::tuple<Work, std::size_t>> {
+ protected:
+  ScratchDirectory directory_{"/dev/shm", "nvheaps-test"};
+};
+INSTANTIATE_TEST_SUITE_P(All, WorkInLayer,
+                         ::testing::Combine(::testing::ValuesIn(kAllWork),
+                                            ::testing::Range<std::size_t>(0, kWays.size())),
+                         [](const auto& of) {
+                           const Way& way = kWays[std::get<1>(of.param)];
+                           std::string name = std::string(work_name(std::get<0>(of.param))) + "_" +
+                                              std::string(layer_name(way.layer)) + "_" +
+                                              std::string(engine_name(way.engine)) + "_" +
+                                              std::to_string(way.threads);
+                           std::erase(name, '-');
+                           return name;
+                         });
+
+TEST_P(WorkInLayer, KeepsItsInvariants) {
+  const auto [work, index] = GetParam();
+  const Way& way = kWays[index];
+  const auto job = make_job(work, setting_of(way, directory_.path()), kSmall, way.threads, 7);
+  for (unsigned round = 0; round < 3; ++round) {
+    std::vector<std::jthread> threads;
+    for (unsigned thread = 0; thread < way.threads; ++thread)
+      threads.emplace_back([&, thread] { job->run(700, thread); });
+    threads.clear();
+    EXPECT_NO_THROW(job->check());
+  }
+}
+
+/// A set of integers against std::set.
+template <class Set, class Toggle>
+void expect_like_a_set(Set& set, const Toggle& toggle) {
+  std::set<std::uint64_t> model;
+  for (const std::uint64_t key : shuffled_keys(kSmall.keys)) model.insert(key);
+  Random random(3);
+  for (int i = 0; i < 5000; ++i) {
+    const std::uint64_t key = random.below(2 * kSmall.keys);
+    const bool inserted = model.insert(key).second;
+    if (!inserted) model.erase(key);
+    ASSERT_EQ(toggle(key), inserted) << key;
+    if (i % 50 == 0) {
+      ASSERT_EQ(set.check(), model.size());
+    }
+  }
+  while (!model.empty()) {
+    ASSERT_FALSE(toggle(*model.begin()));
+    model.erase(model.begin());
+  }
+  ASSERT_EQ(set.check(), 0u);
+}
+
+template <class L>
+class Sets : public ::testing::Test {
+ protected:
+  template <class Set>
+  struct Made {
+    typename Set::Heap heap;
+    Set set;
+    explicit Made(const std::string& dir)
+        : heap(setting_of({std::is_same_v<L, BaseLayer> ? Layer::kBase : Layer::kTx}, dir)),
+          set(heap, kSmall) {}
+  };
+  ScratchDirectory directory_{"/dev/shm", "nvheaps-test"};
+};
+using Layers = ::testing::Types<BaseLayer, SafeLayer>;
+TYPED_TEST_SUITE(Sets, Layers);
+
+TYPED_TEST(Sets, BTreeIsOne) {
+  typename TestFixture::template Made<BTree<TypeParam>> made(this->directory_.path());
+  expect_like_a_set(made.set, [&](std::uint64_t key) { return made.set.toggle(key); });
+}
+TYPED_TEST(Sets, HashTableIsOne) {
+  typename TestFixture::template Made<HashTable<TypeParam>> made(this->directory_.path());
+  expect_like_a_set(made.set, [&](std::uint64_t key) { return made.set.toggle(key); });
+}
+TYPED_TEST(Sets, RedBlackTreeIsOne) {
+  typename TestFixture::template Made<RedBlackTree<TypeParam>> made(this->directory_.path());
+  typename RedBlackTree<TypeParam>::Scratch way;
+  expect_like_a_set(made.set, [&](std::uint64_t key) { return made.set.toggle(key, way); });
+}
+
+TYPED_TEST(Sets, SixDegreesFindsTheShortestPaths) {
+  typename TestFixture::template Made<SixDegrees<TypeParam>> made(this->directory_.path());
+  typename SixDegrees<TypeParam>::Scratch scratch;
+  // Half of the edges that may be are there, the even ones.
+  const auto edges = possible_edges(kSmall);
+  const std::uint64_t n = kSmall.vertices;
+  std::vector<std::vector<unsigned>> far(n, std::vector<unsigned>(n, 1000));
+  for (std::uint64_t i = 0; i < n; ++i) far[i][i] = 0;
+  for (std::size_t i = 0; i < edges.size(); i += 2) {
+    const auto [one, other] = edges[i];
+    far[one][other] = far[other][one] = 1;
+  }
+  for (std::uint64_t k = 0; k < n; ++k) {
+    for (std::uint64_t i = 0; i < n; ++i) {
+      for (std::uint64_t j = 0; j < n; ++j) far[i][j] = std::min(far[i][j], far[i][k] + far[k][j]);
+    }
+  }
+  for (std::uint64_t i = 0; i < n; ++i) {
+    for (std::uint64_t j = 0; j < n; ++j)
+      ASSERT_EQ(made.set.search(i, j, scratch), std::min(far[i][j], kDegrees + 1));
+  }
+}
+
+TEST(SafeSets, LeaveNothingBehind) {
+  const ScratchDirectory directory("/dev/shm", "nvheaps-test");
+  SafeHeap<BTreeRoot<SafeLayer>> heap(setting_of({Layer::kTx}, directory.path()));
+  BTree<SafeLayer> tree(heap, kSmall);
+  for (const std::uint64_t key : shuffled_keys(kSmall.keys)) tree.toggle(key);
+  const std::uint64_t empty = heap.heap().pool().core().heap().usage().objects;
+  for (const std::uint64_t key : shuffled_keys(kSmall.keys)) tree.toggle(key);
+  EXPECT_GT(heap.heap().pool().core().heap().usage().objects, empty);
+  for (const std::uint64_t key : shuffled_keys(kSmall.keys)) tree.toggle(key);
+  EXPECT_EQ(heap.heap().pool().core().heap().usage().objects, empty);
+}
+
+TEST(Updates, AreAllThere) {
+  const ScratchDirectory directory("/dev/shm", "nvheaps-test");
+  SafeHeap<SwapRoot<SafeLayer>> heap(setting_of({Layer::kCTx}, directory.path()));
+  Updates<SafeLayer> updates(heap, 100);
+  {
+    std::vector<std::jthread> threads;
+    for (unsigned thread = 0; thread < 2; ++thread) {
+      threads.emplace_back([&, thread] {
+        Random random(thread);
+        for (int i = 0; i < 500; ++i) updates.update(random, 8);
+      });
+    }
+  }
+  EXPECT_EQ(updates.sum(), 2u * 500 * 8);
+}
+
+TEST(CountedLayer, SeesALineForEachEntryThatIsSwapped) {
+  const ScratchDirectory directory("/dev/shm", "nvheaps-test");
+  HeapSetting setting;
+  setting.dir = directory.path();
+  Sizes sizes = kSmall;
+  sizes.array_words = 1 << 16;
+  const double lines = make_counted_job(Work::kSwaps, setting, sizes, 1)->touched_lines(1000);
+  EXPECT_GT(lines, 2.9);  // two entries, and the root
+  EXPECT_LE(lines, 3);
+}
+
+TEST(Company, KeepsATransactionFromBeingAlone) {
+  const ScratchDirectory directory("/dev/shm", "nvheaps-test");
+  for (const Layer layer : {Layer::kTx, Layer::kCTx}) {
+    SafeHeap<SwapRoot<SafeLayer>> heap(setting_of({layer}, directory.path()));
+    Updates<SafeLayer> updates(heap, 100);
+    Random random(1);
+    for (int i = 0; i < 5000; ++i) updates.update(random, 1);
+    const bool alone =
+        heap.heap().read_only([&](auto) { return heap.heap().pool().core().context().tx.alone(); });
+    EXPECT_EQ(alone, layer == Layer::kTx) << layer_name(layer);
+  }
+}
+
+}  // namespace
+}  // namespace perdure::bench::nvheaps

@@ -1,0 +1,104 @@
+#include "papers/nvheaps/evaluation/races.h"
+
+#include <algorithm>
+
+namespace perdure::bench::nvheaps {
+namespace {
+
+std::vector<Way> all_ways(const Settings& settings) {
+  const auto on = [&](Layer layer, const Memory& memory,
+                      EngineKind engine = EngineKind::kMnemosyne) {
+    return heap_setting(settings, layer, memory, engine);
+  };
+  std::vector<Way> ways = {{"BASE", on(Layer::kBase, kDram), 1},
+                           {"SAFE", on(Layer::kSafe, kDram), 1},
+                           {"NoDur", on(Layer::kNoDur, kDram), 2}};
+  for (const EngineKind engine : {EngineKind::kMnemosyne, EngineKind::kUndoObjects}) {
+    const auto name = [&](std::string_view way) {
+      return engine == EngineKind::kUndoObjects ? undo_of(way) : std::string(way);
+    };
+    ways.push_back({name("TX"), on(Layer::kTx, kDram, engine), 1});
+    for (const Memory& memory : kMemories)
+      ways.push_back({name(memory.name), on(Layer::kCTx, memory, engine), 2});
+  }
+  return ways;
+}
+
+/// Operations that take long enough to count, and not long.
+std::uint64_t operations_to_count(const Settings& settings, double per_s) {
+  return std::clamp<std::uint64_t>(static_cast<std::uint64_t>(per_s * settings.rules.seconds), 20,
+                                   20'000);
+}
+
+Cost cost_of(const Settings& settings, Work work, const Way& way, double per_s) {
+  HeapSetting setting = way.setting;
+  setting.count = true;
+  const auto job = make_job(work, setting, settings.nvheaps.sizes, 1, settings.seed);
+  const std::uint64_t operations = operations_to_count(settings, per_s);
+  job->run(operations / 4, 0);
+  const DomainCounts before = job->counts();
+  job->run(operations, 0);
+  const DomainCounts counts = job->counts() - before;
+  const auto each = [&](std::uint64_t count) {
+    return static_cast<double>(count) / static_cast<double>(operations);
+  };
+  return {each(counts.flushes), each(counts.fences), each(counts.bytes())};
+}
+
+}  // namespace
+
+const Races::Outcome& Races::of(Work work, std::string_view way) const {
+  const auto at =
+      std::find_if(ways.begin(), ways.end(), [&](const Way& one) { return one.name == way; });
+  return outcomes.at(static_cast<std::size_t>(work))
+      .at(static_cast<std::size_t>(at - ways.begin()));
+}
+
+std::vector<std::optional<Spread>> Races::rates(std::string_view way, unsigned threads) const {
+  std::vector<std::optional<Spread>> rates;
+  for (const Work work : kAllWork) rates.push_back(of(work, way).per_s[threads - 1]);
+  return rates;
+}
+
+Races race_all(const Settings& settings) {
+  Races races;
+  races.ways = all_ways(settings);
+  const Sizes& sizes = settings.nvheaps.sizes;
+  for (const Work work : kAllWork) {
+    reproduce::tell_progress("figures 5 and 6: " + std::string(work_name(work)),
+                             races.outcomes.size(), kAllWork.size());
+    std::vector<Races::Outcome> outcomes(races.ways.size());
+    std::vector<std::unique_ptr<Job>> jobs;
+    for (const Way& way : races.ways)
+      jobs.push_back(make_job(work, way.setting, sizes, way.most_threads, settings.seed));
+    for (unsigned threads = 1; threads <= 2; ++threads) {
+      std::vector<Run> runs;
+      std::vector<std::size_t> whose;
+      for (std::size_t i = 0; i < jobs.size(); ++i) {
+        if (races.ways[i].most_threads < threads) continue;
+        whose.push_back(i);
+        runs.push_back([job = jobs[i].get()](std::uint64_t operations, unsigned thread) {
+          job->run(operations, thread);
+        });
+      }
+      const std::vector<Spread> rates = race_rates(runs, threads, settings.rules);
+      for (std::size_t i = 0; i < rates.size(); ++i)
+        outcomes[whose[i]].per_s[threads - 1] = rates[i];
+    }
+    for (const auto& job : jobs) job->check();
+    jobs.clear();
+    for (std::size_t i = 0; i < races.ways.size(); ++i) {
+      const Way& way = races.ways[i];
+      if (way.setting.layer == Layer::kCTx && way.setting.memory.name == kDram.name)
+        outcomes[i].cost = cost_of(settings, work, way, outcomes[i].per_s[0]->median);
+    }
+    races.outcomes.push_back(std::move(outcomes));
+    const auto counted =
+        make_counted_job(work, heap_setting(settings, Layer::kBase, kDram), sizes, settings.seed);
+    races.lines.push_back(
+        counted->touched_lines(operations_to_count(settings, races.rate(work, "BASE")) / 20));
+  }
+  return races;
+}
+
+}  // namespace perdure::bench::nvheaps

@@ -1,0 +1,51 @@
+// The races behind Figures 5 and 6: every workload in every layer, on every memory, with both engines.
+#pragma once
+
+#include <array>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "papers/nvheaps/evaluation/job.h"
+#include "papers/nvheaps/evaluation/sections.h"
+
+namespace perdure::bench::nvheaps {
+
+/// What an operation asks of memory, on average.
+struct Cost {
+  double flushes = 0;
+  double fences = 0;
+  double bytes = 0;
+};
+
+/// One that races.
+struct Way {
+  std::string name;
+  HeapSetting setting;
+  unsigned most_threads;
+};
+
+struct Races {
+  struct Outcome {
+    std::array<std::optional<Spread>, 2> per_s;  // operations, by threads
+    Cost cost;                                   // where it is durable, with one thread
+  };
+  std::vector<Way> ways;
+  std::vector<std::vector<Outcome>> outcomes;  // by workload and way
+  std::vector<double> lines;                   // by workload: what an operation reads in BASE
+
+  const Outcome& of(Work work, std::string_view way) const;
+  double rate(Work work, std::string_view way, unsigned threads = 1) const {
+    return of(work, way).per_s[threads - 1].value().median;
+  }
+  std::vector<std::optional<Spread>> rates(std::string_view way, unsigned threads = 1) const;
+};
+
+/// The names of the ways.
+inline std::string undo_of(std::string_view way) { return std::string(way) + ", undo-objects"; }
+
+/// Every structure is checked after its races. Errors: throws Exception kCorrupt.
+Races race_all(const Settings& settings);
+
+}  // namespace perdure::bench::nvheaps

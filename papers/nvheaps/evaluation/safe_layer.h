@@ -1,0 +1,92 @@
+// The layers SAFE, TX, C-TX and NoDur of NV-heaps (§5.4), all of perdure/object.h: which one is decided when the heap is opened.
+#pragma once
+
+#include <latch>
+#include <thread>
+#include <utility>
+
+#include "papers/nvheaps/evaluation/heap_setting.h"
+#include "bench/system.h"
+#include "perdure/object.h"
+
+namespace perdure::bench::nvheaps {
+
+/// A thread that stays in a transaction: while it does, no other one is alone and does without isolation.
+class Company {
+ public:
+  explicit Company(Pool& pool);
+  ~Company();
+  Company(const Company&) = delete;
+  Company& operator=(const Company&) = delete;
+
+ private:
+  std::latch there_{1};
+  std::latch leave_{1};
+  std::thread thread_;
+};
+
+PoolOptions pool_options(const HeapSetting& setting);
+
+template <class Root>
+class SafeHeap {
+ public:
+  explicit SafeHeap(const HeapSetting& setting)
+      : file_(setting.dir, "heap"),
+        protected_(setting.layer != Layer::kSafe),
+        heap_(object_heap<Root>::create(file_.path(), pool_options(setting)).value()) {
+    if (setting.layer == Layer::kCTx || setting.layer == Layer::kNoDur)
+      company_ = std::make_unique<Company>(heap_.pool());
+  }
+
+  /// Runs body(root) as one transaction, where the layer has them.
+  template <class Body>
+  auto run(Body&& body) {
+    if (!protected_) return heap_.unprotected(body);
+    return heap_.atomically(body);
+  }
+  template <class Body>
+  auto read(Body&& body) {
+    if (!protected_) return heap_.unprotected(body);
+    return heap_.read_only(body);
+  }
+  DomainCounts counts() { return heap_.pool().counts(); }
+  object_heap<Root>& heap() { return heap_; }
+
+ private:
+  ScratchFile file_;
+  bool protected_;
+  object_heap<Root> heap_;
+  std::unique_ptr<Company> company_;  // last: leaves before the heap is closed
+};
+
+struct SafeLayer {
+  template <class T>
+  using Object = object<T>;
+  template <class T>
+  using Field = field<T>;
+  template <class T>
+  using Ref = ref<T>;
+  template <class T>
+  using WeakRef = weak_ref<T>;
+  template <class T>
+  using Local = local<T>;
+  template <class T>
+  using Handle = handle<T>;
+  template <class E>
+  using Array = array<E>;
+  template <class Root>
+  using Heap = SafeHeap<Root>;
+
+  template <class T>
+  static local<T> make() {
+    return perdure::make<T>();
+  }
+  template <class E>
+  static local<array<E>> make_array(std::uint64_t size) {
+    return perdure::make_array<E>(size);
+  }
+  template <class T>
+  static void end(const local<T>&) {}  // counting sees to it
+};
+
+}  // namespace perdure::bench::nvheaps

@@ -1,0 +1,87 @@
+#include "papers/nvheaps/evaluation/sections.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "papers/nvheaps/evaluation/paper_nvheaps.h"
+
+namespace perdure::bench::nvheaps {
+
+HeapSetting heap_setting(const Settings& settings, Layer layer, const Memory& memory,
+                         EngineKind engine) {
+  HeapSetting setting;
+  setting.dir = settings.dir;
+  setting.layer = layer;
+  setting.memory = memory;
+  setting.engine = engine;
+  return setting;
+}
+
+void judge(Section& section, std::string_view claim, std::string found, bool agrees,
+           std::string why) {
+  section.judgements.push_back(
+      {std::string(claim), std::move(found), agrees, agrees ? "" : std::move(why)});
+}
+
+double mean(const std::vector<double>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
+double loss_percent(double before, double after) { return 100 * (1 - after / before); }
+
+std::vector<Spread> race_rates(const std::vector<Run>& runs, unsigned threads,
+                               const RaceRules& rules) {
+  std::vector<Contestant> contestants;
+  for (const Run& run : runs) contestants.push_back({{}, run});
+  Team team(threads);
+  std::vector<Spread> rates;
+  for (const Timing& timing : race(team, contestants, rules))
+    rates.push_back({threads * 1e9 / timing.cpu_ns.median, threads * 1e9 / timing.slowest_cpu_ns,
+                     threads * 1e9 / timing.fastest_cpu_ns});
+  return rates;
+}
+
+std::vector<Spread> race_rates_by_wall(const std::vector<Run>& runs, unsigned threads,
+                                       const RaceRules& rules) {
+  Team team(threads, false);
+  const auto seconds = [&](const Run& run, std::uint64_t operations) {
+    std::vector<double> delays(threads);
+    const double wall_ns = team.run([&](unsigned thread) {
+                                 const double before = thread_delay_ns();
+                                 run(operations, thread);
+                                 delays[thread] = thread_delay_ns() - before;
+                               })
+                               .wall_ns;
+    const double others = *std::max_element(delays.begin(), delays.end());
+    return std::max(wall_ns - others, wall_ns / 100) / 1e9;
+  };
+  std::vector<std::uint64_t> operations(runs.size(), 16);
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    double took = 0;
+    while ((took = seconds(runs[i], operations[i])) < rules.seconds / 5) operations[i] *= 4;
+    operations[i] =
+        static_cast<std::uint64_t>(static_cast<double>(operations[i]) * rules.seconds / took) + 1;
+  }
+  std::vector<std::vector<double>> rates(runs.size());
+  for (unsigned repetition = 0; repetition < rules.repetitions; ++repetition) {
+    for (std::size_t i = 0; i < runs.size(); ++i)
+      rates[i].push_back(static_cast<double>(operations[i] * threads) /
+                         seconds(runs[i], operations[i]));
+  }
+  std::vector<Spread> spreads;
+  for (std::vector<double>& of : rates) spreads.push_back(spread_of(std::move(of)));
+  return spreads;
+}
+
+Section tell_of_memcached(const Settings&) {
+  Section section;
+  section.id = "figure8";
+  section.title = "Figure 8: memcached";
+  section.method = std::string(paper::kMemcached) + ".";
+  section.missing =
+      "Not measured here: `perdure bench memcached` runs a server that speaks memcached's protocol "
+      "on an object heap, beside others, and tells throughput and guarantees.";
+  return section;
+}
+
+}  // namespace perdure::bench::nvheaps

@@ -1,0 +1,50 @@
+// The experiments of NV-heaps (§5): each measures, puts the paper's values beside what it found, and judges.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "papers/nvheaps/evaluation/heap_setting.h"
+#include "measure/section.h"
+#include "measure/settings.h"
+
+namespace perdure::bench::nvheaps {
+
+using reproduce::Origin;
+using reproduce::Section;
+using reproduce::Settings;
+
+/// Table 1: basic operations.
+Section measure_operations(const Settings& settings);
+/// Figure 4: the size of transactions.
+Section measure_transaction_sizes(const Settings& settings);
+/// Figures 5 and 6, both engines beside each other, and a bound for slower reads: views of the same runs.
+std::vector<Section> measure_benchmarks(const Settings& settings);
+/// Figure 7: other systems.
+Section measure_other_systems(const Settings& settings);
+/// Figure 8: where it is measured.
+Section tell_of_memcached(const Settings& settings);
+
+// ---- what they share ----------------------------------------------------------------------------------------------------------
+
+HeapSetting heap_setting(const Settings& settings, Layer layer, const Memory& memory,
+                         EngineKind engine = EngineKind::kMnemosyne);
+void judge(Section& section, std::string_view claim, std::string found, bool agrees,
+           std::string why);
+double mean(const std::vector<double>& values);
+/// By how many percent the second is less than the first.
+double loss_percent(double before, double after);
+
+/// Operations per second, of all threads together, of those that run by turns: run[i](operations, thread). By CPU time, so that
+/// other jobs of the machine cost little.
+using Run = std::function<void(std::uint64_t operations, unsigned thread)>;
+std::vector<Spread> race_rates(const std::vector<Run>& runs, unsigned threads,
+                               const RaceRules& rules);
+/// The same where devices and locks are waited for: by the clock, without the time for which others had the CPU.
+/// Requires: as many CPUs as threads.
+std::vector<Spread> race_rates_by_wall(const std::vector<Run>& runs, unsigned threads,
+                                       const RaceRules& rules);
+
+}  // namespace perdure::bench::nvheaps

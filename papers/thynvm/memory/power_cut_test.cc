@@ -1,0 +1,79 @@
+// Power cuts in the whole simulated machine: small caches and tables, so that every epoch overflows
+// something, and cuts at random moments, in the middle of checkpoints and of stops.
+#include <random>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "papers/thynvm/memory/machine.h"
+#include "papers/thynvm/memory/small_machine_test.h"
+
+namespace perdure::memory {
+namespace {
+
+using testing::IsEmpty;
+
+// Stores and loads that are dense in some pages and sparse in others, and change which.
+std::vector<Access> mixed_accesses(std::mt19937_64& random, std::size_t count) {
+  std::vector<Access> accesses;
+  while (accesses.size() < count) {
+    const std::uint64_t page = random() % 24;
+    const std::size_t run = random() % 3 == 0 ? 40 : 1 + random() % 3;
+    const std::uint64_t first = random() % 512;
+    for (std::size_t i = 0; i < run; ++i) {
+      const std::uint64_t address = 0x10000 + page * kPageBytes + (first + i) % 512 * 8;
+      accesses.push_back(Access::of(random() % 3 == 0 ? AccessKind::kLoad : AccessKind::kStore,
+                                    address, unsigned(random() % 4), unsigned(1 + random() % 20)));
+    }
+  }
+  return accesses;
+}
+
+class PowerCut : public testing::TestWithParam<std::tuple<System, Reading>> {};
+
+TEST_P(PowerCut, RecoversTheEndOfTheNewestSafeEpoch) {
+  const auto [system, reading] = GetParam();
+  std::uint64_t cuts = 0, unfinished = 0, epochs = 0;
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    std::mt19937_64 random(seed);
+    Machine machine(system, small_model(reading), true);
+    for (int part = 0; part < 60; ++part) {
+      machine.cut_power_after_writes(1 + random() % 300, random());
+      machine.run(mixed_accesses(random, 1 + random() % 100));
+      if (const auto taken = machine.cut_taken()) {
+        ++cuts;
+        ASSERT_THAT(*taken, IsEmpty()) << "seed " << seed << ", part " << part;
+      }
+      ++cuts;
+      ASSERT_THAT(machine.cut_power(random), IsEmpty()) << "seed " << seed << ", part " << part;
+      ASSERT_THAT(machine.wrong(), IsEmpty()) << "seed " << seed << ", part " << part;
+    }
+    machine.finish();
+    EXPECT_THAT(machine.cut_power(random), IsEmpty());
+    unfinished += machine.cuts_of_unfinished_checkpoints();
+    epochs += machine.results().epochs.epochs;
+  }
+  EXPECT_GT(cuts, 1200U);
+  EXPECT_GT(epochs, 200U);
+  if (system >= System::kThyNvm) {
+    EXPECT_GT(unfinished, 50U);
+  }
+  std::printf("  %llu cuts, %llu of them in running checkpoints, %llu epochs\n",
+              (unsigned long long)cuts, (unsigned long long)unfinished, (unsigned long long)epochs);
+}
+
+INSTANTIATE_TEST_SUITE_P(Systems, PowerCut,
+                         testing::Combine(testing::Values(System::kJournal, System::kShadow,
+                                                          System::kThyNvm, System::kThyNvmBlocks,
+                                                          System::kThyNvmPages),
+                                          testing::Values(Reading::kPaperCode, Reading::kStrict)),
+                         [](const auto& test) {
+                           std::string name = std::string(system_name(std::get<0>(test.param))) +
+                                              "_" +
+                                              std::string(reading_name(std::get<1>(test.param)));
+                           std::erase(name, '-');
+                           return name;
+                         });
+
+}  // namespace
+}  // namespace perdure::memory
