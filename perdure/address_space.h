@@ -20,6 +20,7 @@
 
 #include "perdure/api/space_files.h"
 #include "perdure/api/statics.h"
+#include "perdure/expert.h"
 #include "perdure/pool.h"
 #include "perdure/region/space_layout.h"
 
@@ -29,7 +30,7 @@ namespace perdure {
 class AddressSpace {
  public:
   struct Options {
-    PoolOptions pool;
+    ExpertOptions pool;
     /// Where the reserved range begins; null: where the directory had it, or the default.
     std::byte* base = nullptr;
     /// A power of two from 1 GiB to 4 TiB; the paper's is 1 TiB. Kept by the directory: given at creation.

@@ -25,6 +25,8 @@
 
 namespace perdure {
 
+class Engine;
+
 class Log {
  public:
   /// Opens the log `name` or creates it with room for about `bytes` of records. Torn remains of an
@@ -51,7 +53,7 @@ class Log {
   std::uint64_t free_bytes() const { return log_.free_words() * kWordBytes; }
 
  private:
-  Log(Pool& pool, const TornbitLog& log) : engine_(&pool.core().engine()), log_(log) {}
+  Log(Pool& pool, const TornbitLog& log);
   /// Finds where the records end and clears what a torn append left behind it.
   Result<void> recover();
   void fail() const;

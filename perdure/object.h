@@ -94,7 +94,7 @@ class object_heap {
  public:
   using Types = detail::TypesFrom<Root>;
 
-  /// As those of Pool, whose options, errors and engines they share; and kTypeMismatch, with the difference, when the heap's classes
+  /// As those of Pool, whose options and errors they share; and kTypeMismatch, with the difference, when the heap's classes
   /// are not the program's.
   static Result<object_heap> create(const std::string& path, const PoolOptions& options = {},
                                     const ObjectOptions& of_objects = {}) {
@@ -108,6 +108,10 @@ class object_heap {
                                             const PoolOptions& options = {},
                                             const ObjectOptions& of_objects = {}) {
     return in(Pool::open_or_create(path, options), true, of_objects);
+  }
+  /// In a pool of its own that the caller has opened: with ExpertOptions, or with another engine.
+  static Result<object_heap> in_own_pool(Result<Pool> pool, const ObjectOptions& of_objects = {}) {
+    return in(std::move(pool), true, of_objects);
   }
   /// In a pool that has other roots, too, and stays open longer than the heap. At most one heap of a pool at a time.
   static Result<object_heap> in_pool(Pool& pool, const ObjectOptions& of_objects = {}) {

@@ -34,12 +34,11 @@ extern "C" {
 
 /* What the pool is opened with. Zero, in each member, stands for the default. */
 struct perdure_wrap_settings {
-  const char*
-      engine; /* "softwrap"; "softwrap-tables", "mnemosyne", "blurred", "adaptive", "undo" for comparisons */
+  const char* placement; /* "private-pages": stores are plain ones, in place; "shared": in tables until the wrap closes */
   const char* domain; /* "auto"; "adr", "eadr", "sync", "dram": see PoolOptions */
   size_t
       capacity; /* when it is made: the most bytes that it may grow to; 64 GiB of address space */
-  /* What follows is of no use with "softwrap" on memory: no tables, but private pages. */
+  /* What follows is of no use with "private-pages" on memory: there are no tables. */
   size_t words, pages, page_bytes; /* of each table in DRAM, powers of two; 65536, 4096, 1024 */
   unsigned threshold; /* a table is full when 1 in so many of its entries is taken; 8 */
   unsigned

@@ -6,8 +6,9 @@
 #include <memory>
 #include <vector>
 
+#include "perdure/api/pool_core.h"
 #include "perdure/domain/dram.h"
-#include "perdure/engine/make_engine.h"
+#include "perdure/engine/stamps.h"
 #include "perdure/pool.h"
 #include "sim/crash/working_view.h"
 
@@ -61,28 +62,29 @@ class Image {
     return Region::open_memory(base(), bytes(), bytes(), kind, backing_);
   }
   /// Opens the pool in place, on Dram. The image must outlive it.
-  Result<Pool> pool(EngineKind engine = EngineKind::kMnemosyne, unsigned lock_bits = 8) {
-    if (engine == EngineKind::kSoftwrap) return paged_pool(Dram{}, lock_bits);
-    auto opened = region();
-    if (!opened) return opened.error();
-    return Pool::adopt(
-        std::move(opened).value(),
-        [engine](const EngineParts& parts) { return make_engine(engine, parts, Dram{}); },
+  Result<Pool> pool(unsigned lock_bits = 8) {
+    return pool(
+        {[](const EngineParts& parts) { return std::make_unique<Redo<Dram>>(parts, Dram{}); }},
         lock_bits);
   }
-  /// The same with the engine softwrap, over private pages. Of more than half of `most` some are given back.
+  /// The same with another engine.
+  Result<Pool> pool(const EngineSource& source, unsigned lock_bits = 8) {
+    auto opened = region();
+    if (!opened) return opened.error();
+    return Pool::adopt(std::move(opened).value(), source, lock_bits);
+  }
+  /// The same over private pages. Of more than half of `most` some are given back.
   template <Domain D>
   Result<Pool> paged_pool(D domain, unsigned lock_bits = 8, std::uint64_t most = 16) {
     views_.push_back(std::make_unique<crash::WorkingView>(*memory_, most));
     crash::WorkingView& view = *views_.back();
     auto opened = Region::open_memory(view.base(), bytes(), bytes(), DomainKind::kDram, backing_);
     if (!opened) return opened.error();
-    return Pool::adopt(
-        std::move(opened).value(),
-        [&](const EngineParts& parts) {
-          return make_paged_engine(parts, view.domain(std::move(domain)));
-        },
-        lock_bits);
+    return Pool::adopt(std::move(opened).value(), {[&](const EngineParts& parts) {
+                         return std::make_unique<Redo<Paged<D>>>(parts,
+                                                                 view.domain(std::move(domain)));
+                       }},
+                       lock_bits);
   }
   /// The pages of the pool that paged_pool() opened last.
   PrivatePages& private_pages() { return views_.back()->pages(); }

@@ -9,6 +9,7 @@
 
 #include <gtest/gtest.h>
 
+#include "perdure/api/pool_core.h"
 #include "perdure/object.h"
 #include "tests/small_pool.h"
 

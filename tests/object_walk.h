@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "perdure/api/pool_core.h"
 #include "perdure/object.h"
 #include "perdure/object/layout.h"
 

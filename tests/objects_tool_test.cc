@@ -1,4 +1,5 @@
 // Heaps of objects from the outside: what `perdure check` says of them, and what `perdure reclaim` frees.
+#include "perdure/api/pool_core.h"
 #include "perdure/object.h"
 #include "tests/cli_fixture.h"
 

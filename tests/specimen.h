@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "perdure/api/pool_core.h"
 #include "tests/image.h"
 
 namespace perdure::testing {

@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #define PERDURE_NO_SHORT_NAMES
+#include "perdure/api/pool_core.h"
 #include "perdure/append_log.h"
 #include "perdure/mnemosyne.h"
 #include "perdure/mnemosyne/program.h"

@@ -1,6 +1,7 @@
 // check: is this pool, address space or arena whole? Works on a private copy in memory; the file is never changed.
 #include <map>
 
+#include "perdure/api/pool_core.h"
 #include "perdure/checkpoint/arena_inspection.h"
 #include "perdure/object/core.h"
 #include "tools/arena.h"

@@ -10,6 +10,7 @@
 #include <map>
 
 #include "perdure/api/directory_files.h"
+#include "perdure/api/pool_core.h"
 #include "perdure/heap/layout.h"
 #include "perdure/region/file.h"
 #include "tools/command.h"

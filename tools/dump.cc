@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "perdure/api/pool_core.h"
 #include "tools/command.h"
 
 namespace perdure::tools {

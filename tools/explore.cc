@@ -6,7 +6,7 @@
 
 #include <fmt/core.h>
 
-#include "sim/crash/scenarios.h"
+#include "papers/scenarios.h"
 #include "sim/crash/suite.h"
 #include "tools/command.h"
 #include "tools/progress.h"
@@ -30,7 +30,7 @@ struct ExploreOptions {
 
 void list(const ExploreOptions& options) {
   Report rows = Report::array();
-  for (const crash::Subject& subject : crash::registry()) {
+  for (const crash::Subject& subject : papers::scenarios()) {
     rows.push_back({{"scenario", subject.name},
                     {"on", subject.memory && subject.file ? "memory, file"
                                                           : (subject.memory ? "memory" : "file")},
@@ -66,13 +66,13 @@ Report describe_violations(const crash::Report& report) {
 }
 
 int replay(const ExploreOptions& options) {
-  const crash::Report report = crash::replay(options.replay).value();
+  const crash::Report report = crash::replay(papers::scenarios(), options.replay).value();
   print({{"replayed", options.replay}, {"violations", describe_violations(report)}}, options.json);
   return report.violations.empty() ? kDone : kNegative;
 }
 
 int explore(const ExploreOptions& options) {
-  const std::vector<crash::Subject> known = crash::registry();
+  const std::vector<crash::Subject> known = papers::scenarios();
   for (const std::string& name : options.names) {
     if (std::none_of(known.begin(), known.end(),
                      [&](const crash::Subject& subject) { return subject.name == name; }))
@@ -88,7 +88,7 @@ int explore(const ExploreOptions& options) {
   suite.threads = options.threads;
   const crash::SuiteReport result = [&] {
     std::optional<Progress> progress;  // made when the suite knows how much there is to do
-    return crash::run_suite(suite, [&](const crash::Progress& now) {
+    return crash::run_suite(known, suite, [&](const crash::Progress& now) {
       if (!progress) progress.emplace("exploring", now.planned);
       progress->show(now.finished);
     });

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <span>
 
+#include "perdure/api/pool_core.h"
 #include "perdure/append_log.h"
 
 namespace perdure::tools {

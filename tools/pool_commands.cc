@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 
 #include "perdure/address_space.h"
+#include "perdure/api/pool_core.h"
 #include "perdure/checkpoint/arena_inspection.h"
 #include "tools/arena.h"
 #include "tools/command.h"

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <unordered_set>
 
+#include "perdure/api/pool_core.h"
 #include "perdure/object/survey.h"
 #include "perdure/type_id.h"
 #include "tools/known_types.h"

@@ -8,6 +8,7 @@
 
 #include "perdure/address_space.h"
 #include "perdure/api/directory_files.h"
+#include "perdure/api/pool_core.h"
 
 namespace perdure::tools {
 

@@ -19,6 +19,7 @@
 #include "apps/kv/data_set.h"
 #include "apps/kv/kv.h"
 #include "apps/kv/store.h"
+#include "perdure/api/pool_core.h"
 #include "tools/child.h"
 #include "tools/command.h"
 #include "tools/progress.h"

@@ -10,6 +10,7 @@
 
 #include "apps/kv/formats.h"
 #include "apps/kv/store.h"
+#include "perdure/api/pool_core.h"
 #include "tools/checked_tx.h"
 #include "tools/command.h"
 #include "tools/progress.h"

@@ -7,6 +7,7 @@
 
 #include "apps/ldap/ldif.h"
 #include "apps/ldap/matching.h"
+#include "perdure/api/pool_core.h"
 
 namespace perdure::ldap {
 namespace {

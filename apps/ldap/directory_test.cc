@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "apps/ldap/matching.h"
+#include "perdure/api/pool_core.h"
 #include "sim/crash/explorer.h"
 
 namespace perdure::ldap {

@@ -4,6 +4,7 @@
 
 #include "apps/memcached/pool_store.h"
 #include "apps/memcached/staged_item.h"
+#include "perdure/api/pool_core.h"
 
 namespace perdure::memcached {
 namespace {

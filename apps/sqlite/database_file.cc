@@ -1,4 +1,5 @@
 #include "apps/sqlite/database_file.h"
+#include "perdure/api/pool_core.h"
 
 #include <algorithm>
 #include <bit>

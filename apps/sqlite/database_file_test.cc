@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "apps/sqlite/places.h"
+#include "perdure/api/pool_core.h"
 #include "sim/crash/explorer.h"
 #include "tests/small_pool.h"
 

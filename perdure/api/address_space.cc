@@ -116,7 +116,7 @@ Result<std::unique_ptr<AddressSpace>> AddressSpace::open_or_create(const std::st
                                      ", not in " + wanted + "; leave PERDURE_BACKING_PATH unset"};
   }
   if (!super && super.error().code == Code::kNotFound) {
-    const PoolOptions& pool = options.pool;
+    const ExpertOptions& pool = options.pool;
     Region::CreateOptions create{
         {heap_part(range), pool.segment_bytes, pool.ring_bytes, pool.log_slots, pool.root_entries},
         1,

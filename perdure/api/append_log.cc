@@ -3,6 +3,7 @@
 #include <array>
 #include <cstring>
 
+#include "perdure/api/pool_core.h"
 #include "perdure/base/crc32c.h"
 
 namespace perdure {
@@ -46,6 +47,8 @@ bool read_record(TornbitLog::Reader& reader, std::vector<Word>& payload, std::ui
 }
 
 }  // namespace
+
+Log::Log(Pool& pool, const TornbitLog& log) : engine_(&pool.core().engine()), log_(log) {}
 
 Result<Log> Log::open_or_create(Pool& pool, std::string_view name, std::size_t bytes) try {
   if (bytes < kPageBytes)
@@ -115,7 +118,7 @@ Result<void> Log::recover() {
   bool corrupt = false;
   while (read_record(reader, payload_, bytes, corrupt)) end = reader.position();
   if (corrupt) return Error{Code::kCorrupt, "has a damaged record at word " + std::to_string(end)};
-  EngineDomain domain(*engine_);
+  AnyDomain domain(*engine_);
   log_.adopt(domain);
   if (log_.has_remains(end)) {
     log_.erase_from(domain, end);
@@ -137,7 +140,7 @@ bool Log::append(const void* record, std::size_t bytes) {
   payload_.assign(words, 0);
   payload_[0] = seal(bytes, kSaltRecord);
   if (bytes > 0) std::memcpy(payload_.data() + 1, record, bytes);
-  EngineDomain domain(*engine_);
+  AnyDomain domain(*engine_);
   log_.append(domain, payload_);
   appender_ = std::this_thread::get_id();
   return true;
@@ -145,7 +148,7 @@ bool Log::append(const void* record, std::size_t bytes) {
 
 void Log::flush() {
   refuse_others();
-  EngineDomain domain(*engine_);
+  AnyDomain domain(*engine_);
   if (!log_.make_durable(domain)) fail();
   appender_ = {};
 }
@@ -160,7 +163,7 @@ void Log::refuse_others() const {
 
 void Log::truncate() {
   appender_ = {};
-  EngineDomain domain(*engine_);
+  AnyDomain domain(*engine_);
   log_.truncate();
   log_.persist_head(domain);
   // Orders: the head before the next lap overwrites the words behind it.

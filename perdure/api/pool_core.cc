@@ -70,10 +70,10 @@ PoolCore::PoolCore(std::unique_ptr<Region> region, unsigned lock_bits)
 }
 
 Result<std::unique_ptr<PoolCore>> PoolCore::open(std::unique_ptr<Region> region,
-                                                 const EngineFactory& factory, unsigned lock_bits,
+                                                 const EngineSource& source, unsigned lock_bits,
                                                  std::vector<std::string>* findings) {
   std::unique_ptr<PoolCore> core(new PoolCore(std::move(region), lock_bits));
-  core->logs_ = std::make_unique<LogArea>(*core->region_);
+  core->logs_ = std::make_unique<LogArea>(*core->region_, source.side_logs);
   if (auto opened = core->logs_->open(); !opened) return opened.error();
   PoolCore* self = core.get();
   core->heap_ = std::make_unique<Heap>(
@@ -87,12 +87,21 @@ Result<std::unique_ptr<PoolCore>> PoolCore::open(std::unique_ptr<Region> region,
             return self->engine_->grow(segments,
                                        heap_layout::segment_word(heap_layout::SegmentKind::kFree));
           }});
-  core->world_ = {core->region_->base(), core->region_.get(), &core->locks_, &core->clock_,
-                  core->heap_.get(), core->region_->range_bytes(),
-                  // Not in an address space: settle() asks the ownership records.
-                  core->region_->range_bytes() == ~std::uint64_t{0} ? &core->solitude_ : nullptr};
   core->engine_ =
-      factory({core->region_.get(), &core->clock_, core->heap_.get(), core->logs_.get()});
+      source.make({core->region_.get(), &core->clock_, core->heap_.get(), core->logs_.get()});
+  // Not alone in an address space: settle() asks the ownership records.
+  const bool may_run_alone =
+      core->region_->range_bytes() == ~std::uint64_t{0} && core->engine_->may_run_alone();
+  const Superblock& super = core->region_->superblock();
+  core->world_ = {.base = core->region_->base(),
+                  .heap_begin = super.heap_offset,
+                  .heap_end = &core->region_->grown_end(),
+                  .region = core->region_.get(),
+                  .locks = &core->locks_,
+                  .clock = &core->clock_,
+                  .heap = core->heap_.get(),
+                  .range_bytes = core->region_->range_bytes(),
+                  .solitude = may_run_alone ? &core->solitude_ : nullptr};
 
   const auto start = std::chrono::steady_clock::now();
   auto recovered = core->engine_->recover();
@@ -124,7 +133,7 @@ PoolCore::~PoolCore() {
   }
   if (engine_->poisoned()) return;
   try {
-    engine_->truncate();  // so that the next open has nothing to replay
+    engine_->close();  // so that the next open has nothing to replay
   } catch (const std::exception&) {
     // The storage failed just now, or memory. The logs still hold everything acknowledged.
   }
@@ -165,8 +174,7 @@ PoolCore::Context& PoolCore::attach() {
     throw Exception(Code::kMisuse, region_->path() +
                                        ": more threads at the same time than the pool has logs (" +
                                        std::to_string(slot) + "); create it with more log_slots");
-  auto context = std::make_unique<Context>(world_, slot);
-  engine_->attach(context->tx, slot);
+  auto context = std::make_unique<Context>(engine_->make_tx(world_, slot), slot);
   if (world_.solitude != nullptr) world_.solitude->add(context->tx.place());
   hub_->contexts.push_back(std::move(context));
   by_slot_[slot].store(hub_->contexts.back().get(), std::memory_order_relaxed);
@@ -266,6 +274,24 @@ void PoolCore::retry_later(Context& context) {
     __builtin_ia32_pause();
   }
 }
+
+namespace detail {
+
+PoolContext& context_of(PoolCore& core) { return core.context(); }
+void begin_attempt(PoolCore& core, PoolContext& context, bool read_only) {
+  core.make_way(context);
+  core.begin(context, read_only);
+}
+void commit_attempt(PoolCore& core, PoolContext& context, Durability durability) {
+  core.commit(context, durability);
+}
+void retry_later(PoolCore& core, PoolContext& context) { core.retry_later(context); }
+void abandon(PoolCore& core, PoolContext& context) noexcept {
+  context.tx.roll_back();
+  core.forget_attempts(context);
+}
+
+}  // namespace detail
 
 namespace {
 

@@ -8,27 +8,20 @@
 #include <string>
 #include <vector>
 
+#include "perdure/api/attempts.h"
 #include "perdure/engine/engine.h"
+#include "perdure/heap/heap.h"
 
 namespace perdure {
 
 class PoolCore {
  public:
-  /// Builds the engine that the pool will run on. The domain it stamps must outlive the pool.
-  using EngineFactory = std::function<std::unique_ptr<Engine>(const EngineParts&)>;
-
-  /// One thread's place in the pool: its transaction, its log.
-  struct Context {
-    Context(const TxWorld& world, std::size_t with_slot) : tx(world), slot(with_slot) {}
-    Tx tx;
-    std::size_t slot;
-    unsigned attempts = 0;
-  };
+  using Context = PoolContext;
 
   /// Recovers and opens. `findings`, when given, collects damage of heap and root table instead of
-  /// refusing the pool.
+  /// refusing the pool. What the engine's domain refers to must outlive the pool.
   static Result<std::unique_ptr<PoolCore>> open(std::unique_ptr<Region> region,
-                                                const EngineFactory& factory, unsigned lock_bits,
+                                                const EngineSource& source, unsigned lock_bits,
                                                 std::vector<std::string>* findings = nullptr);
   ~PoolCore();
   PoolCore(const PoolCore&) = delete;

@@ -8,6 +8,7 @@
 
 #include <gtest/gtest.h>
 
+#include "perdure/api/pool_core.h"
 #include "perdure/append_log.h"
 #include "tests/small_pool.h"
 

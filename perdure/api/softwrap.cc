@@ -8,6 +8,8 @@
 #include <optional>
 
 #include "perdure/api/c_face.h"
+#include "perdure/api/pool_core.h"
+#include "perdure/expert.h"
 #include "perdure/wraps.h"
 
 using namespace perdure;  // NOLINT: this file is the C face of that namespace
@@ -50,22 +52,20 @@ void set(std::uint64_t& option, std::size_t setting) {
 
 std::unique_ptr<Attached> attach(const char* path, const perdure_wrap_settings& asked) {
   if (path == nullptr) throw Exception(Code::kInvalid, "wrapAttach: no path");
-  PoolOptions options;
-  options.engine =
-      choice("engine", asked.engine, EngineKind::kSoftwrap,
-             std::array{EngineKind::kSoftwrap, EngineKind::kSoftwrapTables, EngineKind::kMnemosyne,
-                        EngineKind::kBlurred, EngineKind::kAdaptive, EngineKind::kUndo},
-             engine_name);
+  ExpertOptions options;
+  options.placement = choice("placement", asked.placement, Placement::kPrivatePages,
+                             std::array{Placement::kPrivatePages, Placement::kShared},
+                             placement_name);
   options.domain = choice("domain", asked.domain, DomainKind::kAuto,
                           std::array{DomainKind::kAuto, DomainKind::kAdr, DomainKind::kEadr,
                                      DomainKind::kSync, DomainKind::kDram},
                           domain_name);
   set(options.capacity_bytes, asked.capacity);
-  set(options.aliases.words, asked.words);
-  set(options.aliases.pages, asked.pages);
-  set(options.aliases.page_bytes, asked.page_bytes);
-  set(options.alias_threshold, asked.threshold);
-  WrapSettings settings{options.aliases, options.alias_threshold};
+  WrapSettings settings;
+  set(settings.open.words, asked.words);
+  set(settings.open.pages, asked.pages);
+  set(settings.open.page_bytes, asked.page_bytes);
+  set(settings.threshold, asked.threshold);
   if (asked.patience_ms != 0) settings.patience = std::chrono::milliseconds(asked.patience_ms);
 
   auto opened = std::make_unique<Attached>(Pool::open_or_create(path, options).value());

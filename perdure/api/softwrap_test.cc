@@ -9,6 +9,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "perdure/api/pool_core.h"
 #include "perdure/pool.h"
 #include "tests/small_pool.h"
 

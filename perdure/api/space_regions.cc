@@ -9,6 +9,7 @@
 #include <unordered_map>
 
 #include "perdure/address_space.h"
+#include "perdure/api/pool_core.h"
 #include "perdure/base/hex.h"
 #include "perdure/region/space_layout.h"
 

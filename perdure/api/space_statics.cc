@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "perdure/address_space.h"
+#include "perdure/api/pool_core.h"
 #include "perdure/base/hex.h"
 #include "perdure/region/space_layout.h"
 

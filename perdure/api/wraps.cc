@@ -10,8 +10,10 @@
 #include <optional>
 #include <thread>
 
+#include "perdure/alias/aliases.h"
+#include "perdure/api/pool_core.h"
+#include "perdure/base/offset_set.h"
 #include "perdure/domain/private_pages.h"
-#include "perdure/engine/aside.h"
 #include "perdure/engine/write_set.h"
 
 namespace perdure {
@@ -20,9 +22,9 @@ using Clock = std::chrono::steady_clock;
 
 /// A thread's part. Only its thread uses it, but for `opened`.
 struct Wraps::Place {
-  explicit Place(std::unique_ptr<Aside> committed) : aside(std::move(committed)) {}
+  explicit Place(std::unique_ptr<CommittedWords> committed) : aside(std::move(committed)) {}
   alias::Aliases<>::Wrap wrap;
-  std::unique_ptr<Aside> aside;  // for words that are committed
+  std::unique_ptr<CommittedWords> aside;  // for words that are committed
   bool joined = false;           // the wrap is open in the states of the open tables
   bool looking = false;          // and the aside is entered, for as long as the wrap is open
   unsigned depth = 0;
@@ -397,7 +399,7 @@ Wraps::Place& Wraps::place() const {
     found = state_->idle.back();
     state_->idle.pop_back();
   } else {
-    state_->places.push_back(std::make_unique<Place>(state_->pool->core().engine().look_aside()));
+    state_->places.push_back(std::make_unique<Place>(state_->pool->core().engine().committed_words()));
     found = state_->places.back().get();
     state_->idle.reserve(state_->places.size());  // what a thread gives back needs no memory
     state_->open.states().add(found->wrap);

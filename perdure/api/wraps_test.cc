@@ -9,6 +9,7 @@
 
 #include <gtest/gtest.h>
 
+#include "perdure/api/pool_core.h"
 #include "tests/image.h"
 #include "tests/small_pool.h"
 

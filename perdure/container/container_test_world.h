@@ -14,6 +14,7 @@
 
 #include <gtest/gtest.h>
 
+#include "perdure/api/pool_core.h"
 #include "perdure/pool.h"
 #include "perdure/tx.h"
 #include "tests/small_pool.h"

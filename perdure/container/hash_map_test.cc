@@ -4,6 +4,7 @@
 #include <thread>
 #include <unordered_map>
 
+#include "perdure/api/pool_core.h"
 #include "perdure/container/container_test_world.h"
 #include "perdure/container/string.h"
 

@@ -5,41 +5,12 @@
 
 #include <concepts>
 #include <cstddef>
-#include <string_view>
 
 #include "perdure/base/words.h"
+#include "perdure/domain/kind.h"
 #include "perdure/domain/site.h"
 
 namespace perdure {
-
-/// What a pool can be opened on. `kAuto` looks at the file: DAX (MAP_SYNC) → kAdr, tmpfs → kDram,
-/// else kSync.
-enum class DomainKind : std::uint8_t { kAuto, kAdr, kEadr, kSync, kDram };
-
-constexpr std::string_view domain_name(DomainKind kind) {
-  switch (kind) {
-    case DomainKind::kAuto: return "auto";
-    case DomainKind::kAdr: return "adr";
-    case DomainKind::kEadr: return "eadr";
-    case DomainKind::kSync: return "sync";
-    case DomainKind::kDram: return "dram";
-  }
-  return "unknown";
-}
-
-/// What an acknowledged transaction survives, in a sentence for people.
-constexpr std::string_view domain_guarantee(DomainKind kind) {
-  switch (kind) {
-    case DomainKind::kAuto: return "as the file's storage allows";
-    case DomainKind::kAdr:
-      return "power loss (lines are written back to the memory controller and waited for)";
-    case DomainKind::kEadr:
-      return "power loss, on a machine whose caches are flushed by stored energy";
-    case DomainKind::kSync: return "power loss (every commit waits for the storage device)";
-    case DomainKind::kDram: return "process death only (the memory is gone with the power)";
-  }
-  return "unknown";
-}
 
 /// store          a cached store of one word: visible at once, durable at some unknown time.
 /// merge          the same for some bits of a word; atomic against other merges of other bits.

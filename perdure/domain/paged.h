@@ -133,4 +133,10 @@ class Paged {
 template <class D>
 concept PagedDomain = requires { D::kWritesPages; };
 
+/// Whether what is stored is not home yet.
+template <class D>
+inline constexpr bool kHomeIsElsewhere = false;
+template <PagedDomain D>
+inline constexpr bool kHomeIsElsewhere<D> = !D::kWritesPages;
+
 }  // namespace perdure

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <utility>
 
+#include "perdure/domain/paged.h"
 #include "perdure/engine/engine.h"
 
 namespace perdure {
@@ -13,6 +14,9 @@ class EngineOn : public Engine {
  public:
   EngineOn(const EngineParts& parts, D domain) : parts_(parts), domain_(std::move(domain)) {}
 
+  std::unique_ptr<Tx> make_tx(const TxWorld& world, std::size_t /*slot*/) override {
+    return std::make_unique<Tx>(world);
+  }
   Result<void> grow(std::uint64_t segments, Word fresh) final {
     auto grown = parts_.region->grow(domain_, segments, fresh);
     if (!grown && grown.error().code == Code::kPoisoned) poison();
@@ -40,17 +44,12 @@ class EngineOn : public Engine {
 
  protected:
   /// Recovers from whatever logs there are; then, while all are empty, the rings become ours.
-  Result<RecoveryReport> recover_into(RingLayout layout) {
-    auto report = [&] {
-      // Words that are replayed go home at once.
-      if constexpr (LogArea::home_is_elsewhere<D>()) {
-        auto direct = domain_.direct();
-        return parts_.logs->recover(direct);
-      } else {
-        return parts_.logs->recover(domain_);
-      }
-    }();
-    if (report && !parts_.logs->lay_out(domain_, layout))
+  Result<RecoveryReport> recover_into(bool with_side_logs) {
+    PrimitivesOf<D> plain(domain_);
+    // What is replayed has to be at home at once.
+    auto report = parts_.logs->recover(kHomeIsElsewhere<D> ? static_cast<Primitives&>(*this)
+                                                           : static_cast<Primitives&>(plain));
+    if (report && !parts_.logs->lay_out(plain, with_side_logs))
       return Error{Code::kIo, parts_.region->path() +
                                   ": a sync failed during recovery; nothing was lost, reopen"};
     return report;
@@ -62,7 +61,7 @@ class EngineOn : public Engine {
     const auto at = static_cast<Offset>(reinterpret_cast<std::byte*>(slot.log.ring().words) -
                                         parts_.region->base());
     parts_.region->backing().allocate(at, parts_.region->geometry().ring_bytes).value();
-    if (!parts_.logs->prepare(domain_, slot_index)) fail();
+    if (!parts_.logs->prepare(*this, slot_index)) fail();
     slot.ready.store(true, std::memory_order_release);
   }
 

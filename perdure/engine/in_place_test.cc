@@ -10,6 +10,7 @@
 
 #include <gtest/gtest.h>
 
+#include "perdure/api/pool_core.h"
 #include "tests/small_pool.h"
 
 namespace perdure {

@@ -11,20 +11,12 @@
 //             each commit would cost a second device write.
 //             (4) On files all threads append to one log, in turn: threads that wait for the device together then share
 //             one write of one range, and the log keeps the order of commits, so that one need not wait to be durable
-//             before another builds on it (Durability::kRelaxed). The turn costs nothing beside the device. (Not in the
-//             second column below, where every commit waits.)
+//             before another builds on it (Durability::kRelaxed). The turn costs nothing beside the device.
 //
-// A second column, `kInLog`, is execution in log: Blurred Persistence (TOS 2016) §3.2. A transaction's values stand in its
-// XilLog from the store on, and step 1 has only the heap's to add; 4 closes them by a commit record; 5 reads them back. With
-// kEachCommit it is the paper's BP(XIL); with kWhenFull or kBackground, its volatile checkpoint with bulk persistence,
-// BPPM. (BP(VCBP) is the other column with the same truncation. BPPM-A is kAdaptive: before each transaction of a thread one
-// of the two, mode_choice.h.) Deviations: (1) home words are forced at each commit with
-// kEachCommit, but records retired when the ring is full: an XilLog has no head on the media. (2) What an open transaction
-// needs committed at once, and a transaction that is too large for half of what its log may hold, or was rolled back in part,
-// goes to the TornbitLog beside it.
+// Over a private mapping of memory (domain/paged.h; Placement::kPrivatePages) 5 stores in private pages, and a truncation, by
+// default in the background, brings words home from the records: SoftWrAP (MSST 2015) with the MMU for its alias table.
 //
-// Over a private mapping of memory (domain/paged.h) the first column is the engine softwrap: 5 stores in private pages, and a
-// truncation, by default in the background, brings words home from the records.
+// An engine that differs in its log only takes another `Log`; papers/ has such ones.
 //
 // The commit of a transaction that wrote anything:
 //   0. force in place  (memory, when it made large objects) what it stored into them is flushed, and waited for; cut here ⇒
@@ -54,59 +46,69 @@
 
 namespace perdure {
 
-template <Domain D, RingLayout kLayout>
-class Redo final : public EngineOn<D> {
+/// What of Redo depends on the log of a slot: the torn-bit log, one wait for a record.
+struct TornbitCommits {
+  static constexpr std::string_view kName = "redo";
+  static constexpr bool kSideLogs = false;
+  /// Whether the records of all threads stand in one log on files.
+  static constexpr bool kSharedOnFiles = true;
+  static constexpr Truncation kOnMemory = Truncation::kNextCommit;
+  static constexpr Truncation kOnFiles = Truncation::kWhenFull;
+
+  /// False: the storage failed.
+  template <Domain D>
+  static bool append(LogSlot& slot, D& domain, std::span<const Word> record) {
+    slot.log.append(domain, record);
+    return true;
+  }
+  /// Whether nothing that was committed is in the ring, or everything is retired.
+  static bool is_empty(const LogSlot& slot) { return slot.log.head() == slot.log.tail(); }
+  /// What was committed from `start` on may have home words that are not durable; what came before has none.
+  static void open_from(LogSlot& slot, std::uint64_t start) { slot.unfenced_from = start; }
+  /// Whether a log that may hold `usable(count)` of its `count` words is half full.
+  template <class Usable>
+  static bool is_half_full(const LogSlot& slot, Usable usable) {
+    const std::uint64_t count = slot.log.ring().count;
+    return slot.log.free_words() < count - usable(count) + usable(count) / 2;
+  }
+};
+
+template <Domain D, class Log = TornbitCommits>
+class Redo : public EngineOn<D> {
   using Base = EngineOn<D>;
+
+ protected:
   using Base::domain_, Base::fail, Base::parts_, Base::poison, Base::refuse_if_poisoned;
-  static constexpr bool kInLog = kLayout == RingLayout::kInLog;
   static constexpr bool kPaged = PagedDomain<D>;
   /// What is stored home stands in private pages, and the records are brought home from there.
-  static constexpr bool kAside = LogArea::home_is_elsewhere<D>();
+  static constexpr bool kAside = kHomeIsElsewhere<D>;
 
  public:
   using Base::poisoned;
 
-  Redo(const EngineParts& parts, D domain, EngineKind kind)
+  Redo(const EngineParts& parts, D domain)
       : Base(parts, std::move(domain)),
-        kind_(kind),
-        shared_(!kInLog && parts.region->domain() == DomainKind::kSync),
+        shared_(Log::kSharedOnFiles && parts.region->domain() == DomainKind::kSync),
         usable_part_(usable_part(parts)),
-        mode_(resolved(Truncation::kAuto)) {
-    if (kInLog) {
-      for (std::size_t i = 0; i < parts_.logs->slot_count(); ++i)
-        executing_.push_back(std::make_unique<Executing>(*this, i));
-    }
-  }
+        mode_(resolved(Truncation::kAuto)) {}
 
-  Result<RecoveryReport> recover() override { return Base::recover_into(kLayout); }
+  std::string_view name() const override { return Log::kName; }
+  Result<RecoveryReport> recover() override { return Base::recover_into(Log::kSideLogs); }
 
-  void attach(Tx& tx, std::size_t slot_index) override {
-    // On files a new object's pages would be a write of their own, beside the log's, that each commit has to wait for.
-    // In a private mapping they would have to go home past the records.
-    if (!kAside && parts_.region->domain() != DomainKind::kSync &&
-        parts_.region->superblock().version >= kInPlaceSinceVersion)
-      tx.initialise_through(this, parts_.in_place_bytes);
-    if (kInLog) tx.execute_in(executing_[slot_index].get());
+  std::unique_ptr<Tx> make_tx(const TxWorld& world, std::size_t slot_index) override {
+    auto tx = Base::make_tx(world, slot_index);
+    initialise_in_place(*tx);
+    return tx;
   }
 
   void commit(Tx& tx, std::size_t slot_index, Durability durability) override {
     refuse_if_poisoned();
     if constexpr (kPaged) make_pages_few();
-    if constexpr (kInLog) {
-      const bool done = tx.in_log() && append_heap_writes(tx, slot_index);
-      if (done) {
-        commit_in_log(tx, slot_index);
-      } else {
-        if (tx.in_log()) tx.go_buffered();
-        commit_buffered(tx, slot_index, durability);
-      }
-      if (kind_ == EngineKind::kAdaptive) choose(tx, slot_index);
-    } else {
-      commit_buffered(tx, slot_index, durability);
-    }
+    commit_buffered(tx, slot_index, durability);
     if constexpr (kPaged) retire_soon(slot_index);
   }
 
+  /// The commit told above.
   void commit_buffered(Tx& tx, std::size_t slot_index, Durability durability) {
     force_in_place(tx);  // 0
     std::span<Word> record = encode(tx);
@@ -153,7 +155,8 @@ class Redo final : public EngineOn<D> {
   }
 
   void set_truncation(Truncation truncation) override {
-    if (is_softwrap(kind_) && truncation != Truncation::kAuto && !retires_by(truncation))
+    if (kAside && truncation != Truncation::kAuto && truncation != Truncation::kBackground &&
+        truncation != Truncation::kWhenFull)
       refuse_truncation();
     const std::lock_guard one_at_a_time(mode_mutex_);
     consumer_.stop();
@@ -177,8 +180,16 @@ class Redo final : public EngineOn<D> {
     }
   }
 
- private:
+ protected:
   friend class Spill<Redo>;
+  void initialise_in_place(Tx& tx) {
+    // On files a new object's pages would be a write of their own, beside the log's, that each commit has to wait for.
+    // In a private mapping they would have to go home past the records.
+    if (!kAside && parts_.region->domain() != DomainKind::kSync &&
+        parts_.region->superblock().version >= kInPlaceSinceVersion)
+      tx.initialise_through(this, parts_.tuning.in_place_bytes);
+  }
+
   void forget(Offset, std::uint64_t) {}  // what was written there stands nowhere else
 
   /// The right to append to the log that all share, from making room on: nobody else takes that room. Who has it never
@@ -210,12 +221,8 @@ class Redo final : public EngineOn<D> {
       LogSlot& slot = log_slot(slot_index);
       record[0] = record::header(stamp, {record.data() + 1, record.size() - 1});
       const std::uint64_t start = slot.log.tail();
-      const bool was_empty = slot.empty();
-      if (kind_ != EngineKind::kBase) {
-        slot.log.append(domain_, record);
-      } else if (!slot.log.append_in_two(domain_, record)) {
-        fail();
-      }
+      const bool was_empty = Log::is_empty(slot);
+      if (!Log::append(slot, domain_, record)) fail();
       if constexpr (PostingDomain<D>) {
         if (shared_) {
           // Orders: this record before the home stores below, whoever writes their pages, and before every record that
@@ -230,10 +237,7 @@ class Redo final : public EngineOn<D> {
       // whose record is torn, and recovery could not take it back. The same wait makes the home
       // words of the last commit durable.
       if (slot.log.make_durable(domain_)) {
-        if (mode() == Truncation::kNextCommit && !shared_) {
-          slot.unfenced_from = start;
-          if (slot.xil) slot.xil_unfenced_from = slot.xil->begin();
-        }
+        if (mode() == Truncation::kNextCommit && !shared_) Log::open_from(slot, start);
         mine.unflushed_lines.clear();
         return;
       }
@@ -278,18 +282,18 @@ class Redo final : public EngineOn<D> {
     mine.unflushed_lines.clear();
     // Orders: the home words before the head that drops their record; in the log, before whatever retires it.
     if (!domain_.fence(Site::kTruncateHome)) fail();
-    if (!kInLog) return drop(slot_index);
-    // Nothing is dropped yet, not from the TornbitLog either: a record of the XilLog that stays would be replayed over what
-    // a later one stored. Truncations need not look at either again.
-    mine.unfenced_from = mine.log.tail();
-    mine.xil_unfenced_from = mine.xil->begin();
+    if (!Log::kSideLogs) return drop(slot_index);
+    // Nothing is dropped yet: a record of the side log that stays would be replayed over what a later one stored.
+    // Truncations need not look at either again.
+    Log::open_from(mine, mine.log.tail());
   }
   void drop(std::size_t slot_index) {
     // From a shared log only while nobody else commits, whose record may lie before this one; else it waits for the
     // next, or for a full log. (Nor waits this for a turn: who has it may wait for a gate, and that for this commit.)
     const Turn turn = shared_ ? Turn(turn_, std::try_to_lock) : Turn();
     if (shared_ && !(turn && alone(slot_index))) return;
-    if (!parts_.logs->drop(domain_, shared_ ? 0 : slot_index)) fail();
+    PrimitivesOf<D> primitives(domain_);
+    if (!parts_.logs->drop(primitives, shared_ ? 0 : slot_index)) fail();
   }
   bool alone(std::size_t slot_index) const {
     for (std::size_t i = 0; i < parts_.logs->slot_count(); ++i) {
@@ -297,22 +301,6 @@ class Redo final : public EngineOn<D> {
     }
     return true;
   }
-
-  // ---- execution in log (engine/redo_in_log.h) ----------------------------------------------------
-
-  class Executing;
-  /// Step 1 in the log. False: there is no room for a transaction of this size.
-  bool append_heap_writes(Tx& tx, std::size_t slot_index);
-  /// The other steps.
-  void commit_in_log(Tx& tx, std::size_t slot_index);
-  /// append() for what is in the log already.
-  void close_in_log(LogSlot& slot, std::uint64_t stamp);
-  /// Room for `records` more of the open transaction, which keeps its locks meanwhile: a truncation waits for no lock.
-  /// False: the transaction has, or then would have, more than half of what the log may hold.
-  bool make_room_in_log(std::size_t slot_index, std::uint64_t records);
-  /// How the thread's next transaction runs. Nothing else has to change: both logs are read by recovery, and the stamps of
-  /// their records say in which order.
-  void choose(Tx& tx, std::size_t slot_index);
 
   /// Room in the log for a record of `payload` words, and in memory for what a commit of `writes`
   /// words needs once it may not fail any more. Returns the turn to use it.
@@ -340,7 +328,8 @@ class Redo final : public EngineOn<D> {
   /// Of 2^kPartBits. Both logs of a ring are limited in proportion.
   static std::uint64_t usable_part(const EngineParts& parts) {
     const std::uint64_t ring = parts.region->geometry().ring_bytes;
-    const std::uint64_t limit = parts.log_limit_bytes == 0 ? ring : parts.log_limit_bytes;
+    const std::uint64_t limit =
+        parts.tuning.log_limit_bytes == 0 ? ring : parts.tuning.log_limit_bytes;
     return (std::min(limit, ring) << kPartBits) / ring;
   }
   bool has_room(const TornbitLog& log, std::uint64_t words) const {
@@ -366,34 +355,41 @@ class Redo final : public EngineOn<D> {
   /// Drops what has been committed by now from the logs while commits go on.
   /// Requires: truncation_ held, this thread not committing.
   void consume();
+  void consume_up_to(std::uint64_t last_stamp);
   void start_consumer();
   void wake_consumer(const LogSlot& slot);
-  bool is_half_full(const LogSlot& slot) const;
+  bool is_half_full(const LogSlot& slot) const {
+    return Log::is_half_full(slot, [this](std::uint64_t count) { return usable(count); });
+  }
   /// With private pages, after a commit.
-  void retire_soon(std::size_t slot_index);
+  void retire_soon(std::size_t slot_index)
+    requires PagedDomain<D>;
 
   // ---- relaxed durability -----------------------------------------------------------------------
 
   /// So that what is posted becomes durable within PoolOptions::relaxed_delay of a nudge.
   void start_flusher() {
-    if (parts_.relaxed_delay.count() == 0) return;
+    if (parts_.tuning.relaxed_delay.count() == 0) return;
     std::call_once(flusher_started_, [this] {
       flusher_.start(
           [this] {
             if (!domain_.fence(Site::kLogCommit)) poison();
             return !poisoned();
           },
-          parts_.relaxed_delay, std::chrono::nanoseconds(0));
+          parts_.tuning.relaxed_delay, std::chrono::nanoseconds(0));
     });
   }
 
   [[noreturn]] static void refuse_truncation() {
-    throw Exception(Code::kMisuse,
-                    "softwrap retires its pages in the background or when there are many; no other "
-                    "truncation than background and when-full");
+    throw Exception(
+        Code::kMisuse,
+        "private pages over memory are written back in the background or when there are "
+        "many; no other truncation than background and when-full");
   }
   /// Of private pages, before a commit that may need more of them.
-  void make_pages_few() {
+  void make_pages_few()
+    requires PagedDomain<D>
+  {
     if (!domain_.pages().are_too_many()) return;
     const std::lock_guard lock(truncation_);
     if (!domain_.pages().are_too_many()) return;  // another thread saw to it
@@ -406,17 +402,13 @@ class Redo final : public EngineOn<D> {
   Truncation mode() const { return mode_.load(std::memory_order_relaxed); }
   Truncation resolved(Truncation truncation) const {
     if (truncation != Truncation::kAuto) return truncation;
-    if (is_softwrap(kind_)) return Truncation::kBackground;
-    if (kind_ == EngineKind::kBase) return Truncation::kEachCommit;
-    return parts_.region->domain() == DomainKind::kSync ? Truncation::kWhenFull
-                                                        : Truncation::kNextCommit;
+    if (kAside) return Truncation::kBackground;
+    return parts_.region->domain() == DomainKind::kSync ? Log::kOnFiles : Log::kOnMemory;
   }
 
-  const EngineKind kind_;
-  std::vector<std::unique_ptr<Executing>> executing_;  // in the log: by slot
-  const bool shared_;                                  // one log for all threads
-  std::mutex turn_;                                    // to append to it
-  const std::uint64_t usable_part_;                    // of each log
+  const bool shared_;                // one log for all threads
+  std::mutex turn_;                  // to append to it
+  const std::uint64_t usable_part_;  // of each log
   std::atomic<Truncation> mode_;
   std::mutex truncation_;
   std::mutex mode_mutex_;
@@ -429,5 +421,4 @@ class Redo final : public EngineOn<D> {
 
 }  // namespace perdure
 
-#include "perdure/engine/redo_in_log.h"
 #include "perdure/engine/redo_truncation.h"

@@ -7,8 +7,8 @@
 
 namespace perdure {
 
-template <Domain D, RingLayout kLayout>
-void Redo<D, kLayout>::empty_logs() {
+template <Domain D, class Log>
+void Redo<D, Log>::empty_logs() {
   {
     const CommitGate gate(*parts_.clock, *parts_.logs);
     if constexpr (kPaged) domain_.pages().begin_generation();
@@ -16,18 +16,16 @@ void Redo<D, kLayout>::empty_logs() {
   }
   if constexpr (kPaged) domain_.pages().give_back();
 }
-template <Domain D, RingLayout kLayout>
-void Redo<D, kLayout>::empty_closed_logs() {
-  if constexpr (kAside) {
-    if (!parts_.logs->consume(domain_, parts_.clock->now())) fail();
-    return;
-  }
+template <Domain D, class Log>
+void Redo<D, Log>::empty_closed_logs() {
+  if (kAside) return consume_up_to(parts_.clock->now());
   const Site site = mode() == Truncation::kNextCommit ? Site::kHome : Site::kHomeBulk;
-  if (!parts_.logs->truncate(domain_, parts_.clock->now(), site)) fail();
+  PrimitivesOf<D> primitives(domain_);
+  if (!parts_.logs->truncate(primitives, parts_.clock->now(), site)) fail();
 }
 
-template <Domain D, RingLayout kLayout>
-void Redo<D, kLayout>::empty_full_log() {
+template <Domain D, class Log>
+void Redo<D, Log>::empty_full_log() {
   if (forces_home()) {
     empty_logs();  // quick: little is left to write back
   } else {
@@ -37,8 +35,8 @@ void Redo<D, kLayout>::empty_full_log() {
 
 // ---- asynchronous truncation ------------------------------------------------------------------
 
-template <Domain D, RingLayout kLayout>
-void Redo<D, kLayout>::consume() {
+template <Domain D, class Log>
+void Redo<D, Log>::consume() {
   if constexpr (kPaged) domain_.pages().begin_generation();
   const std::uint64_t last_stamp = parts_.clock->now();
   LogArea& logs = *parts_.logs;
@@ -48,14 +46,36 @@ void Redo<D, kLayout>::consume() {
     while ((phase & 1) != 0 && logs.slot(i).phase.load(std::memory_order_acquire) == phase)
       std::this_thread::yield();
   }
-  if (!logs.consume(domain_, last_stamp)) fail();
+  consume_up_to(last_stamp);
   if constexpr (kPaged) domain_.pages().give_back();
+}
+template <Domain D, class Log>
+void Redo<D, Log>::consume_up_to(std::uint64_t last_stamp) {
+  PrimitivesOf<D> primitives(domain_);
+  bool consumed = false;
+  if constexpr (kAside) {
+    class BringHome final : public HomeWriter {
+     public:
+      explicit BringHome(D& domain) : domain_(&domain) {}
+      void bring_home(Word* word, Word value, Word mask) override {
+        domain_->bring_home(word, value, mask);
+      }
+
+     private:
+      D* domain_;
+    };
+    BringHome home(domain_);
+    consumed = parts_.logs->consume(primitives, last_stamp, LogArea::Homes::kFlush, &home);
+  } else {
+    consumed = parts_.logs->consume(primitives, last_stamp);
+  }
+  if (!consumed) fail();
 }
 
 /// Logs are emptied when they are half full, or after 10 ms: a consumer that comes later writes a line that many
 /// commits changed once.
-template <Domain D, RingLayout kLayout>
-void Redo<D, kLayout>::start_consumer() {
+template <Domain D, class Log>
+void Redo<D, Log>::start_consumer() {
   consumer_.start(
       [this] {
         if (parts_.clock->now() == consumed_) return true;
@@ -72,21 +92,15 @@ void Redo<D, kLayout>::start_consumer() {
       std::chrono::nanoseconds(0), std::chrono::milliseconds(10));
   consuming_.store(true, std::memory_order_release);
 }
-template <Domain D, RingLayout kLayout>
-bool Redo<D, kLayout>::is_half_full(const LogSlot& slot) const {
-  const auto half = [&](std::uint64_t free, std::uint64_t count) {
-    return free < unused(count) + usable(count) / 2;
-  };
-  return half(slot.log.free_words(), slot.log.ring().count) ||
-         (slot.xil && half(slot.xil->free_records(), slot.xil->capacity_records()));
-}
-template <Domain D, RingLayout kLayout>
-void Redo<D, kLayout>::wake_consumer(const LogSlot& slot) {
+template <Domain D, class Log>
+void Redo<D, Log>::wake_consumer(const LogSlot& slot) {
   if (is_half_full(slot)) consumer_.nudge();
 }
-/// The background is the default of the engine softwrap: its thread starts when there is something to do, not with the pool.
-template <Domain D, RingLayout kLayout>
-void Redo<D, kLayout>::retire_soon(std::size_t slot_index) {
+/// The background is the default of private pages over memory: its thread starts when there is something to do, not with the pool.
+template <Domain D, class Log>
+void Redo<D, Log>::retire_soon(std::size_t slot_index)
+  requires PagedDomain<D>
+{
   if (mode() != Truncation::kBackground) return;
   if (!domain_.pages().are_many() && !is_half_full(log_slot(slot_index))) return;
   if (!consuming_.load(std::memory_order_acquire)) {

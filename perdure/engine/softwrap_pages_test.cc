@@ -9,6 +9,7 @@
 
 #include <gtest/gtest.h>
 
+#include "perdure/api/pool_core.h"
 #include "perdure/append_log.h"
 #include "perdure/container/hash_map.h"
 #include "perdure/wraps.h"

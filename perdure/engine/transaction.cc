@@ -5,6 +5,11 @@
 #include <string>
 #include <thread>
 
+#include "perdure/base/check.h"
+#include "perdure/domain/primitives.h"
+#include "perdure/heap/heap.h"
+#include "perdure/region/region.h"
+
 namespace perdure {
 namespace {
 
@@ -14,64 +19,59 @@ constexpr std::uint64_t kStreamedBytes = 1024;
 
 }  // namespace
 
+Tx::Tx(const TxWorld& world) : world_(&world), heap_cache_(std::make_unique<HeapCache>()) {}
+Tx::~Tx() = default;
+
+bool Tx::storable_elsewhere(Offset at) const {
+  const Superblock& super = world_->region->superblock();
+  return at >= world_->range_bytes || world_->region->in_part(at, kWordBytes) ||
+         inside(at, kWordBytes, super.root_offset, super.head_offset) ||
+         inside(at, kWordBytes, super.heap_offset, world_->region->grown_bytes());
+}
+
+void Tx::refuse_store() const {
+  if (read_only_)
+    throw Exception(Code::kMisuse, "a store in a read_only() transaction; use atomically()");
+  throw Exception(
+      Code::kMisuse,
+      "a store to an address outside the pool; transactions store to persistent objects");
+}
+
+std::size_t Tx::usable_bytes(const void* object) {
+  const auto bytes = ask_heap([&] { return world_->heap->usable_bytes(offset_of(object)); });
+  if (stale()) conflict();  // the answer is about now, the transaction about its snapshot
+  return bytes;
+}
+
+void Tx::publish_for_caller(Offset reserved) {
+  PERDURE_CHECK(allocated_.size() == callers_, "the caller's objects come first");
+  if (allocated_.insert(reserved)) ++callers_;
+}
+
 void Tx::begin(bool read_only, bool tracked) {
-  if (aside_ != nullptr) aside_->enter();
   active_ = true;
   read_only_ = read_only;
   tracked_ = tracked;
   doomed_ = false;
-  in_log_ = read_only ? nullptr : uncommitted_;
-  // What is changed in place has to be locked: whoever comes would read it at once.
-  alone_ = world_->solitude != nullptr && object_log_ == nullptr && place_.begin(*world_->solitude);
-  snapshot_ = world_->clock->now();
+  alone_ = world_->solitude != nullptr && place_.begin(*world_->solitude);
+  plain_until_ = snapshot_ = world_->clock->now();
+  if (always_apart_) [[unlikely]] {
+    if (looks_apart_) plain_until_ = 0;
+    began();
+  }
   if (announcing_) announced_.store(snapshot_, std::memory_order_release);
 }
 
-void Tx::put_at_home(Offset at, Word value, Word mask) {
-  const Offset line = round_down(at, kLineBytes);
-  if (line != last_kept_) {
-    if (!kept_.contains(line)) keep_object(at);
-    last_kept_ = line;
-  }
-  if (mask == kWholeWord) {
-    home_stores_->store(home(at), value);
-  } else {
-    home_stores_->merge(home(at), value, mask);
-  }
+Word Tx::owned_word_apart(Offset at) {
+  const MaskedWrite* mine = set_of(at).find(at);
+  if (mine == nullptr) return committed_word(at);
+  const Word value = at < world_->range_bytes ? own_value(*mine) : mine->value;
+  if (mine->mask == kWholeWord) return value;
+  return (committed_word(at) & ~mine->mask) | (value & mine->mask);
 }
 
-void Tx::keep_object(Offset at) {
-  const Heap::Extent object = world_->heap->object_around(at);
-  const Offset end = round_up(object.begin + object.bytes, kLineBytes);
-  Offset from = round_down(object.begin, kLineBytes);
-  for (Offset line = from; line < end; line += kLineBytes) {
-    if (!kept_.contains(line)) own(line);
-  }
-  // Kept in whole runs, so that one wait is enough for an object.
-  for (Offset line = from; line <= end; line += kLineBytes) {
-    if (line < end && !kept_.contains(line)) continue;
-    if (from < line) {
-      object_log_->keep(from, line - from);
-      for (; from < line; from += kLineBytes) kept_.insert(from);
-    }
-    from = line + kLineBytes;
-  }
-}
-
-void Tx::put_in_log(Offset at, Word value, Word mask) {
-  const std::uint8_t bytes = xil::bytes_of_mask(mask);
-  if (MaskedWrite* mine = writes_.find(at)) {
-    if (in_log_->rewrite(mine->value, value, bytes)) {
-      mine->mask |= mask;
-      return;
-    }
-  } else {
-    writes_.reserve_one();  // first: behind the record nothing may fail
-    xil::Place place = 0;
-    if (in_log_->append(at, value, bytes, place)) return writes_.put(at, place, mask);
-  }
-  go_buffered();
-  writes_.put(at, value, mask);
+void Tx::put_apart(Offset at, Word value, Word mask) {
+  if (!put_in_place(at, value, mask)) writes_.put(at, value, mask);
 }
 
 Tx::InPlace* Tx::in_place_at(Offset at) {
@@ -117,22 +117,13 @@ std::size_t Tx::stream_in_place(Offset at, const char* from, std::size_t bytes) 
   return bytes;
 }
 
-void Tx::go_buffered() {
-  std::vector<MaskedWrite>& writes = writes_.writes();
-  writes.reserve(writes.size() + heap_writes_.size());
-  for (MaskedWrite& write : writes) write.value = in_log_->value(write.value);
-  in_log_->give_up();
-  in_log_ = nullptr;
-  writes.insert(writes.end(), heap_writes_.begin(), heap_writes_.end());
-  heap_writes_.clear();
-}
-
 /// Moves the snapshot to now if nothing that was read has changed; ends the attempt otherwise.
 void Tx::extend() {
   if (!tracked_) conflict();
   const std::uint64_t now = world_->clock->now();
   if (!validate()) conflict();
   snapshot_ = now;
+  plain_until_ = looks_apart_ ? 0 : now;
   if (announcing_) announced_.store(now, std::memory_order_release);
 }
 
@@ -164,13 +155,11 @@ void Tx::read_by_lines(void* to, const void* from, std::size_t bytes) {
   auto* out = static_cast<char*>(to);
   for (Offset offset = offset_of(from); bytes > 0;) {
     const std::size_t here = std::min(bytes, kLineBytes - offset % kLineBytes);
-    validated(offset, [&](bool owned) {
-      if (owned) {
-        copy_words(out, offset, here, [this](Offset at) { return owned_word(at); });
-      } else if (aside_ != nullptr) {
-        copy_words(out, offset, here, [this](Offset at) { return word_at(at); });
-      } else {
+    validated(offset, [&](Source source) {
+      if (source == Source::kHome) {
         copy_in_doubt(out, world_->base + offset, here);
+      } else {
+        copy_words(out, offset, here, [&](Offset at) { return word_from(source, at); });
       }
       return Word{0};
     });
@@ -235,18 +224,19 @@ void Tx::write_exact(void* to, const void* from, std::size_t bytes) {
 void* Tx::allocate(std::size_t bytes) {
   if (read_only_)
     throw Exception(Code::kMisuse, "an allocation in a read_only() transaction; use atomically()");
-  const Offset object = world_->heap->reserve(heap_cache_, bytes);
+  const Offset object = world_->heap->reserve(*heap_cache_, bytes);
   try {
     allocated_.insert(object);
   } catch (...) {
     world_->heap->cancel(object);
     throw;
   }
-  if (home_stores_ != nullptr && bytes >= in_place_bytes_ && !in_log()) {
+  if (home_stores_ != nullptr && bytes >= in_place_bytes_ && initialises_in_place()) {
     // Whoever still reads what was there before came after this transaction began alone, and so did who freed it. Then the
     // stores need ownership records.
     if (alone_ && !still_alone()) conflict();
     in_place_.push_back({object, round_up(bytes, kWordBytes)});
+    apart_ = true;
     // One that is looked for among many costs more than its log.
     constexpr std::size_t kAtATime = 8;
     if (in_place_.size() > in_place_from_ + kAtATime) ++in_place_from_;
@@ -311,8 +301,8 @@ void Tx::outdate(Offset begin, std::uint64_t bytes) {
 }
 
 void Tx::collect_heap_writes() {
-  own_writes_ = writes_.size();
-  std::vector<MaskedWrite>& writes = in_log() ? heap_writes_ : writes_.writes();
+  if (allocated_.empty() && freed_.empty()) return;
+  std::vector<MaskedWrite>& writes = heap_writes();
   for (const Offset object : allocated_) {
     // Born and freed in the same transaction: the bitmap never hears of it.
     if (!freed_.contains(object)) world_->heap->publish_writes(object, writes);
@@ -324,22 +314,18 @@ void Tx::collect_heap_writes() {
 }
 
 Tx::Savepoint Tx::save() {
-  if (object_log_ != nullptr)
-    throw Exception(
-        Code::kMisuse,
-        "a nested transaction that can be taken back alone; the engine undo-objects has "
-        "none, choose another one");
+  expect_savepoint(false);
   Savepoint savepoint{writes_.writes(), volatile_writes_.writes(), allocated_.size(), freed_.size(),
                       in_place_.size()};
-  in_place_from_ = in_place_.size();  // what they hold now is not kept anywhere else
-  if (in_log()) {
-    for (MaskedWrite& write : savepoint.writes) write.value = in_log_->value(write.value);
+  if (apart_) {
+    for (MaskedWrite& write : savepoint.writes) write.value = own_value(write);
   }
+  in_place_from_ = in_place_.size();  // what they hold now is not kept anywhere else
   return savepoint;
 }
 
 void Tx::roll_back_to(const Savepoint& savepoint) {
-  if (in_log()) go_buffered();
+  expect_savepoint(true);
   writes_.clear();
   for (const MaskedWrite& write : savepoint.writes)
     writes_.put(write.offset, write.value, write.mask);
@@ -387,26 +373,24 @@ void Tx::finish() noexcept {
 void Tx::end() noexcept {
   writes_.clear();
   volatile_writes_.clear();
-  heap_writes_.clear();
-  in_log_ = nullptr;
   allocated_.clear();
   callers_ = 0;
   freed_.clear();
   in_place_.clear();
   in_place_from_ = 0;
-  kept_.clear();
-  last_kept_ = ~Offset{0};
+  if (always_apart_) [[unlikely]]
+    ended();
+  apart_ = always_apart_;
+  stored_apart_ = false;
   active_ = false;
   alone_ = false;
   place_.end();
-  if (aside_ != nullptr) aside_->leave();
   if (announcing_) announced_.store(~std::uint64_t{0}, std::memory_order_release);
 }
 
 void Tx::roll_back() noexcept {
-  if (in_log()) in_log_->give_up();
-  if (object_log_ != nullptr) object_log_->put_back();
-  if ((in_place_.empty() && kept_.empty()) || locks_.empty()) {
+  const bool readable = apart_ && take_back();
+  if (!readable || locks_.empty()) {
     for (const Lock& lock : locks_) lock.orec->store(lock.before, std::memory_order_release);
   } else {
     // What was stored in place is another object's memory to a reader who still holds a pointer to that; see outdate(). Or it

@@ -1,30 +1,38 @@
-// Tx: the word STM under every redo engine: encounter-time locking, write-back, validated reads
-// (Mnemosyne §5). It knows nothing of persistence: a commit hands its writes to the pool's engine,
-// which decides when they are durable. An engine that executes in the log gives it a door to that log, into which its
-// stores then go at once; only where they are is kept here.
+// Tx: the word STM of the pool's engine: encounter-time locking, write-back, validated reads (Mnemosyne §5). It knows
+// nothing of persistence: a commit hands its writes to the engine, which decides when they are durable.
+//
+// Another engine brings a transaction type of its own, derived from this one (Engine::make_tx). What it does differently is
+// asked for where this type has a slow path anyway: a transaction that made large new objects stores into them where they
+// are, so each store looks whether there are any (apart_). A type that always stores apart sets that for good; one whose
+// committed words may stand elsewhere than at home says that no version is home (plain_until_). The paths of this type
+// have no test for either.
 #pragma once
 
+#include <atomic>
 #include <cstring>
+#include <memory>
 #include <type_traits>
 #include <vector>
 
 #include "perdure/base/offset_set.h"
-#include "perdure/engine/aside.h"
-#include "perdure/engine/home_stores.h"
 #include "perdure/engine/lock_table.h"
-#include "perdure/engine/object_log.h"
 #include "perdure/engine/solitude.h"
-#include "perdure/engine/uncommitted_log.h"
 #include "perdure/engine/write_set.h"
-#include "perdure/heap/heap.h"
-#include "perdure/region/region.h"
+#include "perdure/error.h"
 #include "perdure/tx.h"
 
 namespace perdure {
 
+class Heap;
+struct HeapCache;
+class Primitives;
+class Region;
+
 /// What a Tx needs of the pool that it runs on.
 struct TxWorld {
   std::byte* base;
+  Offset heap_begin;
+  const std::atomic<std::uint64_t>* heap_end;  // grows
   Region* region;
   LockTable* locks;
   CommitClock* clock;
@@ -42,7 +50,9 @@ struct TxWorld {
 /// Threads: one.
 class alignas(kLineBytes) Tx {
  public:
-  explicit Tx(const TxWorld& world) : world_(&world) {}
+  /// `world` must outlive it.   Throws: std::bad_alloc.
+  explicit Tx(const TxWorld& world);
+  virtual ~Tx();
   Tx(const Tx&) = delete;
   Tx& operator=(const Tx&) = delete;
 
@@ -66,7 +76,7 @@ class alignas(kLineBytes) Tx {
     put(at, word);
   }
   void read(void* to, const void* from, std::size_t bytes) {
-    if (!alone_ || !writes_.empty() || aside_ != nullptr) return read_by_lines(to, from, bytes);
+    if (!alone_ || !writes_.empty()) return read_by_lines(to, from, bytes);
     copy_in_doubt(to, from, bytes);
     if (!still_alone()) [[unlikely]]
       conflict();
@@ -85,11 +95,7 @@ class alignas(kLineBytes) Tx {
   /// Errors: Exception kMisuse on a double free or a foreign pointer.
   void free(void* object);
   /// Errors: Exception kMisuse for a foreign pointer.
-  std::size_t usable_bytes(const void* object) {
-    const auto bytes = ask_heap([&] { return world_->heap->usable_bytes(offset_of(object)); });
-    if (stale()) conflict();  // the answer is about now, the transaction about its snapshot
-    return bytes;
-  }
+  std::size_t usable_bytes(const void* object);
 
   // ---- the face of wraps (perdure/wraps.h) --------------------------------------------------------
   /// The bytes of the mask become those of the value.
@@ -100,10 +106,7 @@ class alignas(kLineBytes) Tx {
   }
   /// The commit publishes what the caller has reserved in the heap. Without a commit it stays the caller's.
   /// Requires: before the transaction allocates for itself.
-  void publish_for_caller(Offset reserved) {
-    PERDURE_CHECK(allocated_.size() == callers_, "the caller's objects come first");
-    if (allocated_.insert(reserved)) ++callers_;
-  }
+  void publish_for_caller(Offset reserved);
 
   // ---- the face of compiled transactions: any address, byte by byte ------------------------------
   /// As read() and write(), but exactly these bytes are touched: what lies beside them in the same word may be written
@@ -113,8 +116,7 @@ class alignas(kLineBytes) Tx {
   /// At most 8 bytes inside one aligned word.
   Word load_piece(Offset offset, std::size_t bytes);
   void store_piece(Offset offset, Word value, std::size_t bytes);
-  /// What the transaction has done so far, to come back to (closed nesting). Locks and reads stay. Coming back takes the
-  /// transaction out of the log that it executes in, which keeps no older values.
+  /// What the transaction has done so far, to come back to (closed nesting). Locks and reads stay.
   struct Savepoint {
     std::vector<MaskedWrite> writes;
     std::vector<MaskedWrite> volatile_writes;
@@ -148,47 +150,15 @@ class alignas(kLineBytes) Tx {
   bool claim_commit() { return !alone_ || place_.claim(*world_->solitude); }
   Solitude::Place& place() { return place_; }
   bool has_updates() const {
-    return !writes_.empty() || !kept_.empty() || !allocated_.empty() || !freed_.empty();
+    return !writes_.empty() || stored_apart_ || !allocated_.empty() || !freed_.empty();
   }
   /// Stores home what was written to volatile memory.
   void store_volatile() noexcept;
   bool has_volatile_updates() const { return !volatile_writes_.empty(); }
-  /// Adds the heap's writes; after it `writes()` is all that the commit makes durable; in the log, that and heap_writes().
+  /// Adds the heap's writes to heap_writes().
   void collect_heap_writes();
-  bool nothing_to_log() const { return writes_.empty() && heap_writes_.empty() && kept_.empty(); }
-  /// Requires: not in_log().
-  std::vector<MaskedWrite>& writes() {
-    PERDURE_CHECK(!in_log(), "the values are in the log");
-    return writes_.writes();
-  }
-
-  // ---- execution in log ---------------------------------------------------------------------------
-  /// From the next begin() on updates execute in `log`; null: they are buffered.
-  void execute_in(UncommittedLog* log) { uncommitted_ = log; }
-  /// Whether the running transaction's values are in its log.
-  bool in_log() const { return in_log_ != nullptr; }
-  std::size_t words_in_log() const { return writes_.size(); }
-  /// What is to be logged besides. Requires: in_log().
-  const std::vector<MaskedWrite>& heap_writes() const { return heap_writes_; }
-  /// Takes the values out of the log, which gives the transaction up, and goes on without it.
-  void go_buffered();
-  /// Calls visit(MaskedWrite) for each word that the commit makes durable. Requires: in_log().
-  template <class Visit>
-  void for_each_in_log(Visit visit) {
-    for (const MaskedWrite& write : writes_.writes())
-      visit(MaskedWrite{write.offset, in_log_->value(write.value), write.mask});
-    for (const MaskedWrite& write : heap_writes_) visit(write);
-  }
-
-  // ---- changes in place ---------------------------------------------------------------------------
-  /// From the next begin() on objects are changed where they are, once `log` has a copy. Requires: initialise_through().
-  void change_in_place(ObjectLog* log) { object_log_ = log; }
-
-  // ---- words that are not home yet ---------------------------------------------------------------
-  /// From the next begin() on, what is read of the pool is asked of `aside` first.
-  void look_aside(Aside* aside) { aside_ = aside; }
-  /// How many of writes() are the transaction's own; behind them stand the heap's.
-  std::size_t own_writes() const { return own_writes_; }
+  bool nothing_to_log() const { return writes_.empty() && !stored_apart_; }
+  std::vector<MaskedWrite>& writes() { return writes_.writes(); }
 
   // ---- initialisation in place --------------------------------------------------------------------
   /// A new object that the transaction stores to where it is: nobody else sees it before the commit, and if that never
@@ -201,9 +171,9 @@ class alignas(kLineBytes) Tx {
     bool streamed = false;  // more was written through
     bool used() const { return streamed || low < high; }
   };
-  /// From the next allocation on, objects of at least `least_bytes` are initialised in place, through `stores`, unless the
-  /// transaction executes in a log. The commit then makes in_place() durable before any record that leads there.
-  void initialise_through(HomeStores* stores, std::size_t least_bytes) {
+  /// From the next allocation on, objects of at least `least_bytes` are initialised in place, through `stores`. The commit
+  /// then makes in_place() durable before any record that leads there.
+  void initialise_through(Primitives* stores, std::size_t least_bytes) {
     home_stores_ = stores;
     in_place_bytes_ = least_bytes;
   }
@@ -219,7 +189,7 @@ class alignas(kLineBytes) Tx {
   void finish() noexcept;
   /// Undoes everything. Never fails.
   void roll_back() noexcept;
-  Heap::Cache& heap_cache() { return heap_cache_; }
+  HeapCache& heap_cache() { return *heap_cache_; }
   /// Gives the lines of free space a new version, before something writes them past the
   /// transactions. Without it a reader that still holds a pointer to what was freed there would
   /// take the new bytes for the object's. May end the attempt with a Conflict.
@@ -227,7 +197,40 @@ class alignas(kLineBytes) Tx {
   /// Set when an attempt ended in a Conflict; user code that swallows it does not get to commit.
   bool doomed() const { return doomed_; }
 
- private:
+ protected:
+  // ---- what the transaction type of another engine does differently -------------------------------
+  /// Its stores are all put_apart(). Call in the constructor.
+  void always_store_apart() { always_apart_ = apart_ = true; }
+  /// Committed words may stand elsewhere than at home: they are all committed_word(). Requires: never alone.
+  void always_look_apart() { looks_apart_ = always_apart_ = apart_ = true; }
+  /// In began(): this transaction stores as the library's do.
+  void store_plainly() { apart_ = false; }
+  /// There is something to commit besides the write set.
+  void stored_apart() { stored_apart_ = true; }
+  /// Takes the ownership record of `at`. May end the attempt with a Conflict.
+  void own(Offset at);
+  /// Stores to a new object where it is. False: `at` is in none.
+  bool put_in_place(Offset at, Word value, Word mask);
+  WriteSet& write_set() { return writes_; }
+  const WriteSet& write_set() const { return writes_; }
+  /// Of a type that does either: the transaction begins, and has ended.
+  virtual void began() {}
+  virtual void ended() noexcept {}
+  /// Stores to a word that the transaction owns. Called while apart_.
+  virtual void put_apart(Offset at, Word value, Word mask);
+  /// What one of writes() holds.
+  virtual Word own_value(const MaskedWrite& mine) const { return mine.value; }
+  /// The word at an aligned offset, as it was committed last.
+  virtual Word committed_word(Offset at) const { return load_word(home(at)); }
+  /// Where the heap's writes go.
+  virtual std::vector<MaskedWrite>& heap_writes() { return writes_.writes(); }
+  /// Before the transaction is saved, or is rolled back to what was saved.
+  virtual void expect_savepoint(bool /*back*/) {}
+  /// Whether a new object may be initialised in place now.
+  virtual bool initialises_in_place() const { return true; }
+  /// Takes back what is stored apart. Returns whether others could have read any of it.
+  virtual bool take_back() noexcept { return !in_place_.empty(); }
+
   struct Read {
     LockTable::Orec* orec;
     std::uint64_t seen;
@@ -249,46 +252,34 @@ class alignas(kLineBytes) Tx {
   WriteSet& set_of(Offset at) { return at < world_->range_bytes ? writes_ : volatile_writes_; }
   /// The word at an aligned offset whose orec this transaction owns.
   Word owned_word(Offset at) {
+    if (apart_) [[unlikely]]
+      return owned_word_apart(at);
     const MaskedWrite* mine = set_of(at).find(at);
-    if (mine == nullptr) return word_at(at);
-    const Word value = value_of(at, *mine);
-    if (mine->mask == kWholeWord) return value;
-    return (word_at(at) & ~mine->mask) | (value & mine->mask);
+    if (mine == nullptr) return load_word(home(at));
+    if (mine->mask == kWholeWord) return mine->value;
+    return (load_word(home(at)) & ~mine->mask) | (mine->value & mine->mask);
   }
-  /// The word at an aligned offset, as it was committed last.
-  Word word_at(Offset at) const {
-    if (aside_ == nullptr) [[likely]]
-      return load_word(home(at));
-    return aside_->load(at, home(at));
-  }
+  Word owned_word_apart(Offset at);
   /// What `word_at(at)` returns for each word, for bytes of one line.
   template <class WordAt>
   static void copy_words(char* to, Offset from, std::size_t bytes, WordAt word_at);
-  Word value_of(Offset at, const MaskedWrite& mine) const {
-    if (in_log_ == nullptr || at >= world_->range_bytes) [[likely]]
-      return mine.value;
-    return in_log_->value(mine.value);
-  }
   /// Stores to persistent memory.
   void put(Offset at, Word value, Word mask = kWholeWord) {
-    if (!in_place_.empty() && put_in_place(at, value, mask)) return;
-    if (object_log_ != nullptr) [[unlikely]]
-      return put_at_home(at, value, mask);
-    if (in_log_ == nullptr) [[likely]]
-      return writes_.put(at, value, mask);
-    put_in_log(at, value, mask);
+    if (apart_) [[unlikely]]
+      return put_apart(at, value, mask);
+    writes_.put(at, value, mask);
   }
-  void put_at_home(Offset at, Word value, Word mask);
-  /// Has the log copy the object around `at`, or what of it was not copied yet.
-  void keep_object(Offset at);
-  void put_in_log(Offset at, Word value, Word mask);
   /// The object that `at` lies in, if it is still initialised in place; else null.
   InPlace* in_place_at(Offset at);
-  /// False: it has to go another way.
-  bool put_in_place(Offset at, Word value, Word mask);
   /// Writes whole lines in place, if `at` starts one. Returns how many bytes of `from` it took, or 0.
   std::size_t stream_in_place(Offset at, const char* from, std::size_t bytes);
-  /// What `take(owned)` returns, as it was at one moment of the snapshot. `owned`: this transaction has the orec.
+  /// Where a word that is read stands.
+  enum class Source : std::uint8_t {
+    kHome,
+    kOwned,  // this transaction has the orec
+    kApart,  // committed_word() knows
+  };
+  /// What `take(source)` returns, as it was at one moment of the snapshot.
   template <class Take>
   Word validated(Offset at, Take take);
   /// read() for when others may be there, or what is read may have been written.
@@ -296,34 +287,37 @@ class alignas(kLineBytes) Tx {
   Word load_at(Offset at) {
     if (!alone_) return load_among_others(at);
     // Most words that are read have not been written.
-    const Word value = set_of(at).may_hold(at) ? owned_word(at) : word_at(at);
+    const Word value = set_of(at).may_hold(at) ? owned_word(at) : load_word(home(at));
     if (!still_alone()) [[unlikely]]
       conflict();
     return value;
   }
+  Word word_from(Source source, Offset at) {
+    switch (source) {
+      case Source::kOwned: return owned_word(at);
+      case Source::kApart: return committed_word(at);
+      default: return load_word(home(at));
+    }
+  }
   Word load_among_others(Offset at) {
-    return validated(at, [&](bool owned) { return owned ? owned_word(at) : word_at(at); });
+    return validated(at, [&](Source source) { return word_from(source, at); });
   }
   void lock(Offset at) {
     __builtin_prefetch(home(at), 1);  // the commit will store there
     own(at);
   }
-  void own(Offset at);
   /// Where a transaction may store: the heap, the parts, volatile memory, and (for the pool itself) the root table.
   bool storable(Offset at) const {
-    const Superblock& super = world_->region->superblock();
-    return inside(at, kWordBytes, super.heap_offset, world_->region->grown_bytes()) ||
-           at >= world_->range_bytes || world_->region->in_part(at, kWordBytes) ||
-           inside(at, kWordBytes, super.root_offset, super.head_offset);
+    return inside(at, kWordBytes, world_->heap_begin,
+                  world_->heap_end->load(std::memory_order_relaxed)) ||
+           storable_elsewhere(at);
   }
+  bool storable_elsewhere(Offset at) const;
   void refuse_unless_storable(Offset at) const {
-    if (read_only_) [[unlikely]]
-      throw Exception(Code::kMisuse, "a store in a read_only() transaction; use atomically()");
-    if (!storable(at)) [[unlikely]]
-      throw Exception(
-          Code::kMisuse,
-          "a store to an address outside the pool; transactions store to persistent objects");
+    if (read_only_ || !storable(at)) [[unlikely]]
+      refuse_store();
   }
+  [[noreturn]] void refuse_store() const;
   void end() noexcept;
   /// The heap's answer about an object, unless the question came from a state that another commit
   /// has overtaken.
@@ -349,38 +343,36 @@ class alignas(kLineBytes) Tx {
   bool read_only_ = false;
   bool tracked_ = true;
   bool doomed_ = false;
-  bool alone_ = false;  // neither locks nor reads are kept
+  bool alone_ = false;         // neither locks nor reads are kept
+  bool apart_ = false;         // stores are put_apart()
+  bool stored_apart_ = false;  // there is something to commit besides the write set
+  bool always_apart_ = false;
+  bool looks_apart_ = false;
   std::uint64_t snapshot_ = 0;
+  std::uint64_t plain_until_ =
+      0;  // what was committed up to this is home: the snapshot, if everything is
   std::vector<Read> reads_;
   std::vector<Lock> locks_;
   WriteSet writes_;
   WriteSet volatile_writes_;
-  std::vector<MaskedWrite> heap_writes_;   // while in_log()
-  UncommittedLog* uncommitted_ = nullptr;  // the engine's, for this context
-  UncommittedLog* in_log_ = nullptr;       // the same, while the running transaction uses it
-  Aside* aside_ = nullptr;                 // null: every committed word is home
-  std::size_t own_writes_ = 0;
-  HomeStores* home_stores_ = nullptr;  // null: nothing is initialised in place
+  Primitives* home_stores_ = nullptr;  // null: nothing is initialised in place
   std::size_t in_place_bytes_ = 0;
   std::vector<InPlace> in_place_;
   std::size_t in_place_from_ = 0;  // objects before this one are buffered or logged like all others
-  ObjectLog* object_log_ = nullptr;  // null: what is committed only is home
-  OffsetSet kept_;                   // lines that it has
-  Offset last_kept_ = ~Offset{0};    // one of them
   bool announcing_ = false;
   std::uint64_t last_stamp_ = 0;
   std::atomic<std::uint64_t> announced_{~std::uint64_t{0}};
   OffsetSet allocated_;
   std::size_t callers_ = 0;  // of allocated_, the first ones
   OffsetSet freed_;
-  Heap::Cache heap_cache_;
+  std::unique_ptr<HeapCache> heap_cache_;
   Solitude::Place place_;
 };
 
 template <class Take>
 inline Word Tx::validated(Offset at, Take take) {
   if (alone_) {
-    const Word value = take(!writes_.empty());
+    const Word value = take(writes_.empty() ? Source::kHome : Source::kOwned);
     if (!still_alone()) [[unlikely]]
       conflict();
     return value;
@@ -391,16 +383,19 @@ inline Word Tx::validated(Offset at, Take take) {
     // the read.
     const std::uint64_t before = orec.load(std::memory_order_acquire);
     if (LockTable::locked(before)) [[unlikely]] {
-      if (before == me()) return take(true);
+      if (before == me()) return take(Source::kOwned);
       conflict();
     }
-    const Word value = take(false);
+    Word value = take(Source::kHome);
+    if (LockTable::version(before) > plain_until_) [[unlikely]] {
+      if (!looks_apart_ || LockTable::version(before) > snapshot_) {
+        extend();
+        continue;
+      }
+      value = take(Source::kApart);
+    }
     if (orec.load(std::memory_order_relaxed) != before) [[unlikely]]
       continue;
-    if (LockTable::version(before) > snapshot_) [[unlikely]] {
-      extend();
-      continue;
-    }
     // An untracked reader needs no read set: every read was valid at the one snapshot, which
     // extend() never moves.
     if (tracked_ && (reads_.empty() || reads_.back().orec != &orec))
@@ -435,14 +430,15 @@ inline void Tx::own(Offset at) {
 
 inline Word Tx::load_piece(Offset offset, std::size_t bytes) {
   const Offset at = round_down(offset, kWordBytes);
-  return validated(at, [&](bool owned) {
+  return validated(at, [&](Source source) {
     const std::size_t shift = 8 * (offset - at);
-    const Word here = aside_ == nullptr ? load_exact(world_->base + offset, bytes)
-                                        : (word_at(at) >> shift) & byte_mask(0, bytes);
-    const MaskedWrite* mine = owned ? set_of(at).find(at) : nullptr;
+    const Word here = source == Source::kApart ? (committed_word(at) >> shift) & byte_mask(0, bytes)
+                                               : load_exact(world_->base + offset, bytes);
+    const MaskedWrite* mine = source == Source::kOwned ? set_of(at).find(at) : nullptr;
     if (mine == nullptr) return here;
     const Word mask = (mine->mask >> shift) & byte_mask(0, bytes);
-    return (here & ~mask) | ((value_of(at, *mine) >> shift) & mask);
+    const Word value = at < world_->range_bytes ? own_value(*mine) : mine->value;
+    return (here & ~mask) | ((value >> shift) & mask);
   });
 }
 

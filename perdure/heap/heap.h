@@ -29,6 +29,11 @@
 
 namespace perdure {
 
+/// The superblocks that a thread allocates from. Give it back with Heap::release_cache().
+struct HeapCache {
+  std::array<std::uint32_t, heap_layout::kClasses> block{};  // 1 + global block number; 0: none
+};
+
 class Heap {
  public:
   /// What the heap needs from the floor above, called a few times per megabyte allocated.
@@ -43,10 +48,7 @@ class Heap {
     std::function<Result<void>(std::uint64_t segments)> grow;
   };
 
-  /// The superblocks that a thread allocates from. Give it back with release_cache().
-  struct Cache {
-    std::array<std::uint32_t, heap_layout::kClasses> block{};  // 1 + global block number; 0: none
-  };
+  using Cache = HeapCache;
 
   struct Usage {
     std::uint64_t objects = 0;

@@ -169,7 +169,7 @@ void for_each_word(void* to, const void* from, std::size_t size, Put put) {
   }
 }
 
-void merge_word(EngineDomain& domain, Word* word, Word value, Word mask) {
+void merge_word(AnyDomain& domain, Word* word, Word value, Word mask) {
   if (mask == kWholeWord) return domain.store(word, value);
   domain.merge(word, value, mask);
 }
@@ -188,14 +188,14 @@ void settle(const void* address, std::size_t size) {
 }  // namespace
 
 void perdure_store(void* to, const void* from, std::size_t size) {
-  EngineDomain domain(space().pool().core().engine());
+  AnyDomain domain(space().pool().core().engine());
   for_each_word(to, from, size,
                 [&](Word* word, Word value, Word mask) { merge_word(domain, word, value, mask); });
 }
 
 void perdure_wtstore(void* to, const void* from, std::size_t size) {
   settle(to, size);
-  EngineDomain domain(space().pool().core().engine());
+  AnyDomain domain(space().pool().core().engine());
   for_each_word(to, from, size, [&](Word* word, Word value, Word mask) {
     if (mask == kWholeWord) return domain.write_through(word, &value, 1, Site::kUserFlush);
     merge_word(domain, word, value, mask);

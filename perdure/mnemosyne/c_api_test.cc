@@ -14,6 +14,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "perdure/api/pool_core.h"
 #include "perdure/mnemosyne.h"
 #include "perdure/mnemosyne/program.h"
 #include "tests/small_space.h"

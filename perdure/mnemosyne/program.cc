@@ -88,15 +88,9 @@ AddressSpace::Options options_of_environment() {
              {Truncation::kAuto, Truncation::kEachCommit, Truncation::kNextCommit,
               Truncation::kWhenFull, Truncation::kBackground},
              truncation_name);
-  const double latency = number("PERDURE_LATENCY_NS", 0.0);
-  const double bandwidth = number("PERDURE_BANDWIDTH_GB", 0.0);
-  if (latency > 0 || bandwidth > 0) {
-    // Mnemosyne's emulator (section 6.1): a delay after each write to memory, and after each fence.
-    LatencyModel model;
-    model.flush_ns = latency;
-    model.write_through_ns = latency;
-    model.bandwidth_gb_per_s = bandwidth;
-    options.pool.latency = model;
+  for (const char* variable : {"PERDURE_LATENCY_NS", "PERDURE_BANDWIDTH_GB"}) {
+    if (const char* value = setting(variable))
+      stop(std::string(variable) + "=" + value + ": memory is emulated for the laboratory's pools only; unset it");
   }
   options.base = reinterpret_cast<std::byte*>(number<std::uint64_t>("PERDURE_RESERVED_BASE", 0));
   options.range_bytes = number("PERDURE_RESERVED_BYTES", options.range_bytes);

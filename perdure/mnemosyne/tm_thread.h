@@ -21,6 +21,7 @@
 #include <utility>
 #include <vector>
 
+#include "perdure/api/pool_core.h"
 #include "perdure/mnemosyne/program.h"
 #include "perdure/mnemosyne/tm_abi.h"
 

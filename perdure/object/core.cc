@@ -129,7 +129,7 @@ void ObjectCore::finish(Session& session) noexcept {
 
 void ObjectCore::refuse_unless_home_is_all() {
   if (Session::current != nullptr) refuse_nesting();
-  if (pool_->core().engine().look_aside() != nullptr ||
+  if (pool_->core().engine().committed_words() != nullptr ||
       pool_->core().engine().pages_for_open_words() != nullptr)
     throw Exception(Code::kMisuse, "unprotected() on a softwrap engine, whose words are elsewhere");
 }

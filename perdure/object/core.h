@@ -25,7 +25,7 @@
 #include <utility>
 #include <vector>
 
-#include "perdure/api/attempts.h"
+#include "perdure/api/pool_core.h"
 #include "perdure/object/handles.h"
 #include "perdure/object/session.h"
 #include "perdure/object/types.h"

@@ -8,6 +8,7 @@
 
 #include <gtest/gtest.h>
 
+#include "perdure/api/pool_core.h"
 #include "perdure/object.h"
 #include "tests/object_fixture.h"
 

@@ -10,6 +10,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "perdure/api/pool_core.h"
 #include "perdure/object.h"
 #include "tests/object_fixture.h"
 

@@ -12,6 +12,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "perdure/api/pool_core.h"
 #include "tests/object_fixture.h"
 
 namespace perdure {

@@ -81,7 +81,7 @@ Result<void> FrameManager::reconstruct(const FrameSuperblock& super) {
   base_ = static_cast<std::byte*>(base);
   ::madvise(base_, mapped_bytes_, MADV_DONTFORK);
   owner_pid_ = ::getpid();
-  auto table = FrameTable<AnyAdr>::open(AnyAdr(), base_, super, path_);
+  auto table = FrameTable<AnyMemory>::open(AnyMemory(), base_, super, path_);
   if (!table) return table.error();
   table_.emplace(std::move(table).value());
   return {};

@@ -28,7 +28,7 @@
 #include <string>
 #include <vector>
 
-#include "perdure/domain/any_adr.h"
+#include "perdure/domain/any_memory.h"
 #include "perdure/region/backing_files.h"
 #include "perdure/region/file.h"
 #include "perdure/region/frame_lists.h"
@@ -119,7 +119,7 @@ class FrameManager {
   bool persistent_memory_ = false;
 
   mutable std::mutex mutex_;  // of all below
-  std::optional<FrameTable<AnyAdr>> table_;
+  std::optional<FrameTable<AnyMemory>> table_;
   std::optional<FrameLists<kLists>> lists_;
   std::optional<BackingFiles> files_;
   std::map<const std::byte*, Attached> views_;  // by address

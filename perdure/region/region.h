@@ -111,6 +111,8 @@ class Region {
   bool is_persistent_memory() const { return persistent_memory_; }
   const std::string& path() const { return path_; }
   /// Bytes in use; offsets at or beyond it are not part of the pool.
+  /// Where grown_bytes() stands, for who asks often.
+  const std::atomic<std::uint64_t>& grown_end() const { return grown_bytes_; }
   std::uint64_t grown_bytes() const { return grown_bytes_.load(std::memory_order_acquire); }
   std::uint64_t segments() const {
     return (grown_bytes() - super_.heap_offset) / super_.geometry.segment_bytes;

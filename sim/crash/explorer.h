@@ -32,6 +32,7 @@
 #include <vector>
 
 #include "perdure/address_space.h"
+#include "perdure/engine/engine.h"
 #include "perdure/pool.h"
 #include "sim/crash/lab.h"
 
@@ -69,14 +70,16 @@ struct Scenario {
                        .ring_bytes = 4 << 10,
                        .log_slots = 2,
                        .root_entries = 4};
-  unsigned resume_steps = 2;                  // steps made after a recovery that is cut again
-  unsigned depth = 2;                         // as Options::depth, when that is less
-  Truncation truncation = Truncation::kAuto;  // not kBackground: that thread cannot take turns
-  EngineKind engine = EngineKind::kMnemosyne;
+  unsigned resume_steps = 2;                   // steps made after a recovery that is cut again
+  unsigned depth = 2;                          // as Options::depth, when that is less
+  Truncation truncation = Truncation::kAuto;   // not kBackground: that thread cannot take turns
   std::size_t in_place_bytes = kInPlaceBytes;  // objects of that size are initialised in place
-  alias::AliasLimits aliases{};                // of EngineKind::kSoftwrapTables
-  std::uint64_t private_pages = 4;             // of EngineKind::kSoftwrap, on memory
-  bool alternate_engines = false;  // each open takes another durable engine than the last
+  /// With private pages (explored on memory), so many of them may be taken before some are given back.
+  Placement placement = Placement::kShared;
+  std::uint64_t private_pages = 4;
+  /// Optional: another engine than the library's, for each life of the process. It may look at what the lab's memory holds,
+  /// and stores through lab.domain().
+  std::function<EngineSource(Lab&)> engine;
 };
 
 /// The same for a persistent address space: heap, static variables and regions. Its files are modelled with it: the names

@@ -2,7 +2,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "perdure/engine/make_engine.h"
+#include "perdure/api/pool_core.h"
+#include "perdure/engine/redo.h"
 #include "sim/crash/explorer.h"
 
 namespace perdure::crash {
@@ -11,14 +12,6 @@ namespace {
 // Enough that the lines of a small pool have an ownership record each, few enough that opening
 // costs no more pages.
 constexpr unsigned kLockBits = 12;
-
-/// The adaptive engine, without a clock, which no two runs would agree on: neither mode is ever the quicker one. Of the
-/// five transactions from one warm-up to the next one is buffered.
-constexpr ChoiceRules kAdaptive = {
-    .round = 1, .warm_up = 2, .settled = 3, .now = []() -> std::uint64_t {
-      static thread_local std::uint64_t looks = 0;
-      return looks += 1000;
-    }};
 
 /// A lab's domain as that of memory: one that promises nothing of the order of what is not waited for.
 class MemoryOnly {
@@ -43,19 +36,10 @@ class PoolSession final : public Session {
   PoolSession(const Scenario& scenario, Lab& lab)
       : scenario_(&scenario),
         view_(view_for(scenario, lab)),
-        pool_(Pool::adopt(
-                  Region::open_memory(view_ ? view_->base() : lab.base(), lab.bytes(),
-                                      lab.file_bytes(), lab.domain_kind(), lab.backing())
-                      .value(),
-                  [&](EngineParts parts) {
-                    parts.choice_rules = kAdaptive;
-                    parts.in_place_bytes = scenario.in_place_bytes;
-                    parts.aliases = scenario.aliases;
-                    if (view_)
-                      return make_paged_engine(parts, view_->domain(MemoryOnly(lab.domain())));
-                    return make_engine(engine_for(scenario, lab), parts, lab.domain());
-                  },
-                  kLockBits)
+        pool_(Pool::adopt(Region::open_memory(view_ ? view_->base() : lab.base(), lab.bytes(),
+                                              lab.file_bytes(), lab.domain_kind(), lab.backing())
+                              .value(),
+                          source_for(scenario, lab, view_.get()), kLockBits)
                   .value()) {
     if (scenario.truncation != Truncation::kAuto) pool_.set_truncation(scenario.truncation);
     if (scenario.open) opened_ = scenario.open(pool_);
@@ -101,16 +85,22 @@ class PoolSession final : public Session {
 
  private:
   static std::unique_ptr<WorkingView> view_for(const Scenario& scenario, const Lab& lab) {
-    if (scenario.engine != EngineKind::kSoftwrap || lab.model() != Model::kMemory) return nullptr;
+    if (scenario.placement != Placement::kPrivatePages || lab.model() != Model::kMemory)
+      return nullptr;
     return std::make_unique<WorkingView>(lab.memory(), scenario.private_pages);
   }
-  /// What the first log's head says of the last engine: an image has no other memory of it.
-  static EngineKind engine_for(const Scenario& scenario, Lab& lab) {
-    if (!scenario.alternate_engines) return scenario.engine;
-    Superblock super{};
-    std::memcpy(&super, lab.base(), sizeof(super));
-    const Word head = load_word(reinterpret_cast<const Word*>(lab.base() + super.head_offset));
-    return unseal(head, kSaltInLogHead) ? EngineKind::kMnemosyne : EngineKind::kBlurred;
+  static EngineSource source_for(const Scenario& scenario, Lab& lab, WorkingView* view) {
+    EngineSource source{[&lab, view](const EngineParts& parts) -> std::unique_ptr<Engine> {
+      if (view == nullptr) return std::make_unique<Redo<Lab::LabDomain>>(parts, lab.domain());
+      return std::make_unique<Redo<Paged<MemoryOnly>>>(parts,
+                                                       view->domain(MemoryOnly(lab.domain())));
+    }};
+    if (scenario.engine) source = scenario.engine(lab);
+    source.make = [make = std::move(source.make), &scenario](EngineParts parts) {
+      parts.tuning.in_place_bytes = scenario.in_place_bytes;
+      return make(parts);
+    };
+    return source;
   }
   static std::string at(Offset object) { return "the object at offset " + std::to_string(object); }
 

@@ -1,6 +1,7 @@
 #include <array>
 #include <cstring>
 
+#include "perdure/api/pool_core.h"
 #include "sim/crash/scenarios.h"
 
 namespace perdure::crash {
@@ -305,33 +306,27 @@ Scenario roots() {
 
 }  // namespace
 
-std::vector<Subject> heap_scenarios() {
+std::vector<Scenario> heap_scenarios() {
   const Geometry small = Scenario{}.geometry;
   Geometry eight_segments = small;
   eight_segments.capacity_bytes = 9 * kMinSegmentBytes;
-  // Space that tables still know as an object's becomes the heap's own, and another object's.
+  // Space that private pages, or tables, still know as an object's becomes the heap's own, and another object's.
   const Scenario huge =
       replaced("huge", "objects of whole segments come and go, and the pool grows for them", 5,
                {200 << 10, 24, 300 << 10}, eight_segments);
   return {
-      subject_of(pushes()),
-      subject_of(pops()),
-      subject_of(churn()),
-      subject_of(replaced("resize", "an object moves between size classes and extents", 6,
-                          {24, 200, 4096, 20000, 1000}, small)),
-      subject_of(huge),
-      subject_of(softwrap(huge)),
-      subject_of(softwrap(churn())),
-      subject_of(softwrap(reclaim())),
-      subject_of(paged(churn())),
-      subject_of(paged(reclaim())),
-      subject_of(paged(huge)),
-      subject_of(undo(churn())),
-      subject_of(undo_objects(churn())),
-      subject_of(undo_objects(growth())),
-      subject_of(reclaim()),
-      subject_of(growth()),
-      subject_of(roots()),
+      pushes(),
+      pops(),
+      churn(),
+      replaced("resize", "an object moves between size classes and extents", 6,
+               {24, 200, 4096, 20000, 1000}, small),
+      huge,
+      paged(churn()),
+      paged(reclaim()),
+      paged(huge),
+      reclaim(),
+      growth(),
+      roots(),
   };
 }
 

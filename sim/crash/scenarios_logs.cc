@@ -2,6 +2,7 @@
 #include <array>
 #include <utility>
 
+#include "perdure/api/pool_core.h"
 #include "perdure/append_log.h"
 #include "perdure/log/commit_log.h"
 #include "perdure/log/tornbit_log.h"

@@ -1,6 +1,7 @@
 #include <memory>
 #include <unordered_map>
 
+#include "perdure/api/pool_core.h"
 #include "perdure/object.h"
 #include "perdure/object/survey.h"
 #include "sim/crash/scenarios.h"
@@ -322,19 +323,8 @@ Scenario opening() {
 
 }  // namespace
 
-std::vector<Subject> object_scenarios() {
-  std::vector<Subject> all;
-  for (const Scenario& s : {references(), the_end(), orphans()}) {
-    all.push_back(subject_of(s));
-    // Each object is waited for: many moments, so fewer steps.
-    Scenario in_place = undo_objects(s);
-    in_place.steps = s.steps / 2;
-    in_place.resume_steps = 1;
-    all.push_back(subject_of(in_place));
-  }
-  all.push_back(subject_of(growth()));
-  all.push_back(subject_of(opening()));
-  return all;
+std::vector<Scenario> object_scenarios() {
+  return {references(), the_end(), orphans(), growth(), opening()};
 }
 
 }  // namespace perdure::crash

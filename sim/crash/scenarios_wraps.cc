@@ -1,5 +1,6 @@
 #include <array>
 
+#include "perdure/api/pool_core.h"
 #include "perdure/wraps.h"
 #include "sim/crash/scenarios.h"
 
@@ -82,12 +83,11 @@ Scenario story() {
 
 }  // namespace
 
-std::vector<Subject> wrap_scenarios() {
+std::vector<Scenario> wrap_scenarios() {
   // Pages are given back whenever one may be, while wraps have others open.
   Scenario without_room = paged(story());
   without_room.private_pages = 0;
-  return {subject_of(story()), subject_of(softwrap(story())), subject_of(blurred(story())),
-          subject_of(without_room)};
+  return {story(), without_room};
 }
 
 }  // namespace perdure::crash

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <set>
 
-#include "perdure/engine/make_engine.h"
+#include "perdure/engine/redo.h"
 #include "sim/crash/explorer.h"
 
 namespace perdure::crash {
@@ -116,12 +116,10 @@ class SpaceSession final : public Session {
     }
     space_ =
         AddressSpace::adopt(std::move(parts), [&](std::unique_ptr<Region> region) -> Result<Pool> {
-          return Pool::adopt(
-              std::move(region),
-              [&](const EngineParts& engine) {
-                return make_engine(EngineKind::kMnemosyne, engine, lab.domain());
-              },
-              kLockBits);
+          return Pool::adopt(std::move(region), {[&](const EngineParts& engine) {
+                               return std::make_unique<Redo<Lab::LabDomain>>(engine, lab.domain());
+                             }},
+                             kLockBits);
         }).value();
     if (scenario.start) scenario.start(*space_);
   }

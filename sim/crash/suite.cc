@@ -6,8 +6,6 @@
 #include <mutex>
 #include <thread>
 
-#include "sim/crash/scenarios.h"
-
 namespace perdure::crash {
 namespace {
 
@@ -33,8 +31,9 @@ const SiteInfo& info_of(Site site) { return kSites[static_cast<std::size_t>(site
 
 class Suite {
  public:
-  Suite(const SuiteOptions& options, const ProgressCallback& progress)
-      : options_(options), progress_(progress), subjects_(registry()) {}
+  Suite(std::vector<Subject> subjects, const SuiteOptions& options,
+        const ProgressCallback& progress)
+      : options_(options), progress_(progress), subjects_(std::move(subjects)) {}
 
   SuiteReport run() {
     plan();
@@ -180,16 +179,17 @@ std::size_t SuiteReport::canaries_caught() const {
       std::count_if(canaries.begin(), canaries.end(), [](const auto& c) { return c.caught; }));
 }
 
-SuiteReport run_suite(const SuiteOptions& options, const ProgressCallback& progress) {
-  return Suite(options, progress).run();
+SuiteReport run_suite(std::vector<Subject> subjects, const SuiteOptions& options,
+                      const ProgressCallback& progress) {
+  return Suite(std::move(subjects), options, progress).run();
 }
 
-Result<Report> replay(std::string_view text) {
-  for (const Subject& subject : registry()) {
+Result<Report> replay(const std::vector<Subject>& subjects, std::string_view text) {
+  for (const Subject& subject : subjects) {
     if (subject.name == replay_name(text)) return replay(subject, text);
   }
   return Error{Code::kInvalid, "no scenario is called '" + std::string(replay_name(text)) +
-                                   "'; `perdure explore --list` names them"};
+                                   "'; `perdure-lab explore --list` names them"};
 }
 
 }  // namespace perdure::crash

@@ -51,9 +51,10 @@ struct Progress {
 /// Called from one thread at a time.
 using ProgressCallback = std::function<void(const Progress&)>;
 
-SuiteReport run_suite(const SuiteOptions& options, const ProgressCallback& progress = {});
+SuiteReport run_suite(std::vector<Subject> subjects, const SuiteOptions& options,
+                      const ProgressCallback& progress = {});
 
-/// Replays a text that names a built-in scenario. Errors: kInvalid.
-Result<Report> replay(std::string_view text);
+/// Replays a text that names one of `subjects`. Errors: kInvalid.
+Result<Report> replay(const std::vector<Subject>& subjects, std::string_view text);
 
 }  // namespace perdure::crash

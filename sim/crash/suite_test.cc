@@ -14,7 +14,7 @@ TEST(Suite, AScenarioSurvivesAndItsCanariesAreCaught) {
   SuiteOptions options;
   options.only = {"word"};
   std::size_t finished = 0;
-  const SuiteReport report = run_suite(options, [&](const Progress& now) {
+  const SuiteReport report = run_suite(registry(), options, [&](const Progress& now) {
     EXPECT_EQ(now.finished, ++finished);
     EXPECT_LE(now.finished, now.planned);
   });

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "perdure/address_space.h"
+#include "perdure/api/pool_core.h"
 #include "tests/fuzz/input.h"
 
 namespace {

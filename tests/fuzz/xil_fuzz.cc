@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "perdure/domain/dram.h"
-#include "perdure/log/xil_log.h"
+#include "papers/blurred/xil_log.h"
 
 namespace {
 

@@ -12,6 +12,7 @@
 #include "papers/mnemosyne/evaluation/stores.h"
 #include "bench/system.h"
 #include "perdure/address_space.h"
+#include "perdure/api/pool_core.h"
 
 namespace perdure::bench::reproduce {
 

@@ -11,6 +11,7 @@
 #include "measure/settings.h"
 #include "papers/mnemosyne/evaluation/stores.h"
 #include "bench/system.h"
+#include "perdure/api/pool_core.h"
 #include "perdure/container/hash_map.h"
 #include "tools/child.h"
 

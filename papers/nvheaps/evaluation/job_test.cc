@@ -14,6 +14,7 @@
 #include "papers/nvheaps/evaluation/safe_layer.h"
 #include "papers/nvheaps/evaluation/six_degrees.h"
 #include "papers/nvheaps/evaluation/updates.h"
+#include "perdure/api/pool_core.h"
 
 namespace perdure::bench::nvheaps {
 namespace {

@@ -1,0 +1,23 @@
+// Base: what the papers improve on (Mnemosyne's log with a commit record; BASE of Blurred Persistence): log, wait, commit
+// word, wait; home words forced at each commit. It is the library's engine with another append and another default.
+#pragma once
+
+#include "perdure/engine/redo.h"
+
+namespace perdure::baselines {
+
+struct CommitRecords : TornbitCommits {
+  static constexpr std::string_view kName = "base";
+  static constexpr Truncation kOnMemory = Truncation::kEachCommit;
+  static constexpr Truncation kOnFiles = Truncation::kEachCommit;
+
+  template <Domain D>
+  static bool append(LogSlot& slot, D& domain, std::span<const Word> record) {
+    return slot.log.append_in_two(domain, record);
+  }
+};
+
+template <Domain D>
+using Base = Redo<D, CommitRecords>;
+
+}  // namespace perdure::baselines

@@ -1,0 +1,64 @@
+#include <array>
+
+#include <gtest/gtest.h>
+
+#include "perdure/api/pool_core.h"
+#include "perdure/engine/make_engine.h"
+#include "tests/small_pool.h"
+
+namespace perdure {
+namespace {
+
+using testing::Image;
+
+using Words = std::array<std::uint64_t, 400>;
+
+TEST(Undo, WaitsForEachWordAndTwiceAtTheEnd) {
+  DomainCounters counters;
+  Image image = Image::formatted();
+  Pool pool = Pool::adopt(image.region().value(), [&](const EngineParts& parts) {
+                return make_engine(EngineKind::kUndo, parts, Counted<Dram>(counters));
+              }).value();
+  auto* words = pool.root<Words>("words");
+  for (const std::uint64_t count : {1, 5, 20}) {
+    const DomainCounts before = counters.total();
+    pool.atomically([&](Tx& tx) {
+      for (std::uint64_t i = 0; i < count; ++i) tx.store((*words)[i * 16], i);
+    });
+    EXPECT_EQ((counters.total() - before).fences, count + 2);
+  }
+}
+
+TEST(Undo, WhatItsLogCannotTakeWordByWordIsLoggedAtOnce) {
+  // A segment's metadata, of 128 words, and a transaction of 400: in a log of 512.
+  Image image = Image::formatted({std::uint64_t{8} << 20, std::uint64_t{1} << 20, 4096, 2, 4});
+  Pool pool = image.pool(EngineKind::kUndo).value();
+  auto* words = pool.root<Words>("words");
+  pool.atomically([&](Tx& tx) {
+    for (std::uint64_t i = 0; i < words->size(); ++i) tx.store((*words)[i], i + 1);
+  });
+  for (int i = 0; i < 400; ++i) pool.atomically([](Tx& tx) { (void)tx.allocate(4096); });
+  const std::uint64_t objects = pool.core().heap().usage().objects;
+  Image killed = image;
+  Pool after = killed.pool().value();
+  EXPECT_EQ(after.recovery().records_replayed, 0u) << "nothing is left to take back";
+  EXPECT_EQ(after.core().heap().usage().objects, objects);
+  const Words& found = *after.find_root<Words>("words");
+  for (std::uint64_t i = 0; i < found.size(); ++i) EXPECT_EQ(found[i], i + 1);
+}
+
+TEST(Undo, AnotherTruncationIsRefused) {
+  const testing::TempDir directory;
+  PoolOptions options;
+  options.domain = DomainKind::kDram;
+  options.engine = EngineKind::kUndo;
+  options.truncation = Truncation::kWhenFull;
+  EXPECT_NE(Pool::create(directory / "pool", options).error().message.find("at each commit"),
+            std::string::npos);
+  options.truncation = Truncation::kEachCommit;
+  Pool pool = Pool::create(directory / "pool", options).value();
+  EXPECT_THROW(pool.set_truncation(Truncation::kBackground), Exception);
+}
+
+}  // namespace
+}  // namespace perdure

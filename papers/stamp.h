@@ -1,0 +1,65 @@
+// Stamps an engine of papers/engines.h for the domain of an open region. Each engine's stamps are in a source of its own
+// (stamps_of_*.cc), so that they are compiled side by side.
+#pragma once
+
+#include "papers/engines.h"
+#include "perdure/api/pool_storage.h"
+#include "perdure/domain/counted.h"
+#include "perdure/engine/stamps.h"
+
+namespace perdure::papers {
+
+struct StampParts {
+  const LabOptions& options;
+  const EngineParts& parts;
+  PoolStorage* storage;      // null: shared memory
+  DomainCounters* counters;  // null: nothing is counted
+};
+
+template <class E>
+std::unique_ptr<Engine> stamp_on_memory(const StampParts& with) {
+  const auto make = [&](auto domain) {
+    return E::make(with.parts, std::move(domain), with.options);
+  };
+  const AnyMemory memory(with.parts.region->domain());
+  if (with.counters != nullptr)
+    return make(Counted<Latency<AnyMemory>>(*with.counters,
+                                            with.options.latency.value_or(LatencyModel{}), memory));
+  if (with.options.latency) return make(Latency<AnyMemory>(*with.options.latency, memory));
+  if (with.parts.region->domain() == DomainKind::kAdr &&
+      x86::best_write_back() == x86::WriteBack::kClwb)
+    return make(Adr<x86::Clwb>{});
+  return make(memory);
+}
+
+template <class E>
+std::unique_ptr<Engine> stamp_on_files(const StampParts& with) {
+  const auto make = [&](auto domain) {
+    return E::make(with.parts, Paged(*with.storage->pages, 0, std::move(domain)), with.options);
+  };
+  Sync<RegionDevice> file(*with.storage->group);
+  if (with.counters != nullptr) return make(Counted<Sync<RegionDevice>>(*with.counters, file));
+  return make(file);
+}
+
+/// Of the engine with private pages: what is counted is what goes home.
+template <class E>
+std::unique_ptr<Engine> stamp_in_private_pages(const StampParts& with) {
+  const auto make = [&](auto domain) {
+    return E::make(with.parts,
+                   Paged(*with.storage->pages, with.storage->to_home, std::move(domain)),
+                   with.options);
+  };
+  const AnyMemory memory(with.parts.region->domain());
+  if (with.counters != nullptr)
+    return make(Counted<Latency<AnyMemory>>(*with.counters,
+                                            with.options.latency.value_or(LatencyModel{}), memory));
+  if (with.options.latency) return make(Latency<AnyMemory>(*with.options.latency, memory));
+  return make(memory);
+}
+
+/// Stamps the engine E for where the region is.
+template <class E>
+std::unique_ptr<Engine> stamp(const StampParts& with);
+
+}  // namespace perdure::papers

@@ -1,0 +1,12 @@
+#include "perdure/engine/stamps.h"
+
+namespace perdure {
+
+template class Redo<Adr<x86::Clwb>>;
+template class Redo<AnyMemory>;
+template class Redo<Eadr>;
+template class Redo<Dram>;
+template class Redo<Paged<AnyMemory>>;
+template class Redo<Paged<Sync<RegionDevice>>>;
+
+}  // namespace perdure

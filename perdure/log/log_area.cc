@@ -1,0 +1,467 @@
+#include "perdure/log/log_area.h"
+
+#include <algorithm>
+
+#include "perdure/base/crc32c.h"
+#include "perdure/log/in_place_spans.h"
+
+namespace perdure {
+namespace {
+
+/// At a million commits a second it is reached in four years; a file that claims more would have
+/// the next timestamps overflow their 48 bits.
+constexpr std::uint64_t kMaxStamp = std::uint64_t{1} << 47;
+
+}  // namespace
+
+// ---- rings --------------------------------------------------------------------------------------
+
+Ring LogArea::ring_at(std::size_t index) const {
+  const Superblock& super = region_->superblock();
+  return {region_->word(super.ring_offset + index * super.geometry.ring_bytes),
+          super.geometry.ring_bytes / kWordBytes,
+          region_->word(super.head_offset + index * kLineBytes)};
+}
+
+TornbitLog LogArea::log_at(std::size_t index, const SideLogFormat* side, std::uint64_t head) const {
+  Ring ring = ring_at(index);
+  if (side != nullptr) ring.count = side->tornbit_words(ring.count);
+  return {ring, head, head, side == nullptr ? kSaltHead : side->head_salt};
+}
+
+std::unique_ptr<SideLog> LogArea::side_log_at(std::size_t index, const SideLogFormat* side) const {
+  if (side == nullptr) return nullptr;
+  const Ring ring = ring_at(index);
+  const std::uint64_t before = side->tornbit_words(ring.count);
+  return side->make({ring.words + before, ring.count - before, nullptr});
+}
+
+Result<void> LogArea::open() {
+  const Superblock& super = region_->superblock();
+  for (std::uint32_t i = 0; i < super.geometry.log_slots; ++i) {
+    const Offset head_at = super.head_offset + i * kLineBytes;
+    const Word sealed = load_word(region_->word(head_at));
+    const SideLogFormat* side = nullptr;
+    auto head = unseal(sealed, kSaltHead);
+    if (!head && side_ != nullptr) {
+      side = side_;
+      head = unseal(sealed, side->head_salt);
+    }
+    if (!head && unseal(sealed, kSaltInLogHead))
+      return Error{Code::kVersion,
+                   region_->path() + ": log " + std::to_string(i) + " (head at byte " +
+                       std::to_string(head_at) +
+                       ") was left by a program that ran the engine 'blurred', which executes "
+                       "transactions in the log; nothing was changed; recover it once with "
+                       "'perdure-lab recover', then open it again"};
+    if (!head)
+      return damaged("log " + std::to_string(i) + "'s head (byte " + std::to_string(head_at) +
+                     ") fails its check");
+    slots_.push_back(std::make_unique<LogSlot>(log_at(i, side, *head)));
+    slots_.back()->side = side_log_at(i, side);
+  }
+  return {};
+}
+
+bool LogArea::lay_out(Primitives& primitives, bool with_side_logs) {
+  const SideLogFormat* const side = with_side_logs ? side_ : nullptr;
+  bool changed = false;
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    LogSlot& slot = *slots_[i];
+    if ((slot.side != nullptr) == with_side_logs) continue;
+    if (!is_virgin(i)) {
+      Word* const head = slot.log.ring().head_word;
+      primitives.store(head, seal(0, kSaltHead));
+      primitives.flush(head, kWordBytes, Site::kLayout);
+      changed = true;
+    }
+    slot.log = log_at(i, side, 0);
+    slot.side = side_log_at(i, side);
+    slot.ready.store(false, std::memory_order_relaxed);
+  }
+  // Orders: "never used" before the ring is written for the other layout. Without it recovery could read what
+  //         prepare() writes as records of the layout before.
+  return !changed || primitives.fence(Site::kLayoutFence);
+}
+
+bool LogArea::prepare(Primitives& primitives, std::size_t index) {
+  if (!is_virgin(index)) return true;
+  AnyDomain domain(primitives);
+  LogSlot& slot = *slots_[index];
+  const std::uint64_t first = slot.log.first_position();
+  slot.log.erase(domain, first, first + slot.log.ring().count);
+  if (slot.side) slot.side->prepare(domain);
+  // Orders: the ring before the head that vouches for it. Without it recovery could read as
+  // records what was there.
+  if (!domain.fence(Site::kEraseFence)) return false;
+  slot.log.begin_at(first);
+  slot.unfenced_from = first;
+  slot.log.persist_head(domain);
+  // Orders: the head before the first record. Without it recovery could skip an acknowledged one.
+  return domain.fence(Site::kHeadFence);
+}
+
+// ---- recovery -----------------------------------------------------------------------------------
+
+Result<std::vector<LogArea::Record>> LogArea::collect(std::uint64_t& last_stamp,
+                                                      bool check_targets) {
+  const auto retired = unseal(load_word(&region_->state()->retired_stamp.word), kSaltRetired);
+  if (!retired) return damaged("the retired stamp (byte 4160) fails its check");
+  if (*retired >= kMaxStamp) return damaged("the retired stamp (byte 4160) is out of range");
+  last_stamp = *retired;
+  std::vector<Record> records;
+  dirty_.assign(slots_.size(), false);
+  spilled_.clear();
+  spilled_words_ = 0;
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    if (is_virgin(i)) continue;
+    if (auto found = collect_side_log(i, *retired, check_targets, records); !found)
+      return found.error();
+    TornbitLog::Reader reader = slots_[i]->log.reader();
+    std::uint64_t end = reader.position();
+    for (;;) {
+      Record next;
+      const record::Found found = record::read(reader, next.stamp, next.entries);
+      if (found == record::Found::kNothing) break;
+      const std::string where =
+          "log " + std::to_string(i) + ", the record at word " + std::to_string(end);
+      if (found == record::Found::kCorrupt) return damaged(where + " fails its checksum");
+      end = reader.position();
+      dirty_[i] = true;
+      if (next.stamp <= *retired) continue;
+      if (next.stamp >= kMaxStamp) return damaged(where + " has a stamp that is out of range");
+      if (!expand_spill(next))
+        return damaged(where + " names spilled entries that fail their checksum");
+      if (check_targets && !targets_valid(next))
+        return damaged(where + " writes outside the pool's data");
+      records.push_back(std::move(next));
+    }
+    dirty_[i] = dirty_[i] || slots_[i]->log.has_remains(end);
+  }
+  for (const Record& record : records) last_stamp = std::max(last_stamp, record.stamp);
+  std::sort(records.begin(), records.end(),
+            [](const Record& a, const Record& b) { return a.stamp < b.stamp; });
+  for (std::size_t i = 1; i < records.size(); ++i) {
+    if (records[i].stamp == records[i - 1].stamp)
+      return damaged("two log records carry the stamp " + std::to_string(records[i].stamp));
+  }
+  forget_overtaken(records);
+  return records;
+}
+
+/// collect() for the side log of a slot. Errors: kCorrupt.
+Result<void> LogArea::collect_side_log(std::size_t index, std::uint64_t retired, bool check_targets,
+                                       std::vector<Record>& records) {
+  SideLog* const side = slots_[index]->side.get();
+  if (side == nullptr) return {};
+  const auto take = [&](std::uint64_t stamp, std::uint64_t place,
+                        std::span<const MaskedWrite> writes) -> std::optional<std::string> {
+    const std::string where = ", the transaction that ends at record " + std::to_string(place);
+    if (stamp >= kMaxStamp) return where + " has a stamp that is out of range";
+    Record record{stamp, {}};
+    record::encode_entries(writes, record.entries);
+    if (check_targets && !targets_valid(record)) return where + " writes outside the pool's data";
+    records.push_back(std::move(record));
+    return std::nullopt;
+  };
+  if (const auto damage = side->collect(retired, take))
+    return damaged("log " + std::to_string(index) + *damage);
+  dirty_[index] = side->needs_settling();
+  return {};
+}
+
+Result<RecoveryReport> LogArea::recover(Primitives& primitives) {
+  AnyDomain domain(primitives);
+  RecoveryReport report;
+  auto collected = collect(report.last_stamp);
+  if (!collected) return collected.error();
+  adopt(domain);
+  // Orders: the records before their home words. Without it a cut could keep a part of the home
+  // words and lose the record, which only the caches of a killed process held. With no record to
+  // apply, the next fence is soon enough.
+  bool durable = collected->empty() || domain.fence(Site::kAdoptFence);
+  for (const Record& record : collected.value()) {
+    for_each_write(record, [&](const MaskedWrite& write) {
+      apply(domain, write);
+      domain.flush(region_->word(write.offset), kWordBytes, Site::kReplayHome);
+      ++report.words_replayed;
+    });
+    ++report.records_replayed;
+  }
+  // Orders: home words before the stamp that makes recovery ignore their records.
+  durable = (report.records_replayed == 0 || domain.fence(Site::kReplayFence)) && durable;
+  const bool any_dirty = std::find(dirty_.begin(), dirty_.end(), true) != dirty_.end();
+  if (any_dirty) durable = retire(primitives, report.last_stamp) && durable;
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    if (!dirty_[i]) continue;
+    slots_[i]->log.erase_from(domain, slots_[i]->log.head());
+    if (slots_[i]->side) slots_[i]->side->settle(domain);
+    ++report.logs_erased;
+  }
+  // Orders: the erased and adopted words before the first new record. Without it a cut could keep
+  // the start of that record and, behind it, the rest of an old one; or a head and a size from
+  // before what it builds on.
+  durable = domain.fence(Site::kEraseFence) && durable;
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    slots_[i]->unfenced_from = slots_[i]->log.tail();
+    if (slots_[i]->side && !is_virgin(i)) slots_[i]->side->empty();
+  }
+  if (!durable)
+    return Error{Code::kIo,
+                 region_->path() + ": a sync failed during recovery; nothing was lost, reopen"};
+  return report;
+}
+
+/// Starts the write-back of all that collect() believed.
+void LogArea::adopt(AnyDomain& domain) const {
+  domain.flush(region_->state(), sizeof(StatePage), Site::kAdopt);
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    if (is_virgin(i)) continue;
+    slots_[i]->log.adopt(domain);
+    if (slots_[i]->side) slots_[i]->side->adopt(domain);
+  }
+  for (const Spilled& spilled : spilled_) {
+    domain.flush(region_->word(spilled.offset), spilled.words * kWordBytes, Site::kAdopt);
+  }
+}
+
+Error LogArea::damaged(const std::string& what) const {
+  return {Code::kCorrupt, region_->path() + ": " + what + "; restore the pool from a backup"};
+}
+
+/// Where records may write: roots, the segment table of the grown part, and the heap.
+bool LogArea::target_valid(Offset offset) const {
+  const Superblock& super = region_->superblock();
+  return is_aligned(offset, kWordBytes) &&
+         (inside(offset, kWordBytes, super.root_offset, super.head_offset) ||
+          inside(offset, kWordBytes, super.segment_table_offset,
+                 super.segment_table_offset + region_->segments() * kWordBytes) ||
+          inside(offset, kWordBytes, super.heap_offset, region_->grown_bytes()) ||
+          region_->in_part(offset, kWordBytes));
+}
+
+bool LogArea::targets_valid(const Record& record) const {
+  return record::for_each(
+      record.entries, [&](const MaskedWrite& write) { return target_valid(write.offset); },
+      [](Offset, Word, Word) { return false; },
+      [&](Offset offset, std::uint64_t words) {
+        return inside(offset, words * kWordBytes, region_->superblock().heap_offset,
+                      region_->grown_bytes());
+      });
+}
+
+/// Takes out of each record what a later one says to have been initialised in place, and what says so.
+void LogArea::forget_overtaken(std::vector<Record>& records) {
+  InPlaceSpans spans;
+  for (const Record& record : records) {
+    record::for_each(
+        record.entries, [](const MaskedWrite&) { return true; },
+        [](Offset, Word, Word) { return false; },
+        [&](Offset offset, std::uint64_t words) {
+          spans.add(offset, words * kWordBytes, record.stamp);
+          return true;
+        });
+  }
+  if (spans.empty()) return;
+  std::vector<MaskedWrite> writes;
+  for (Record& record : records) {
+    writes.clear();
+    for_each_write(record, [&](const MaskedWrite& write) {
+      if (!spans.overtakes(write.offset, record.stamp)) writes.push_back(write);
+    });
+    record.entries.clear();
+    if (!writes.empty()) record::encode_entries(writes, record.entries);
+  }
+}
+
+/// Copies spilled entries into the record, before any replay can overwrite the place where they
+/// stand.
+bool LogArea::expand_spill(Record& record) {
+  if (record.entries.empty() || record::entry_kind(record.entries[0]) != record::Kind::kSpill)
+    return true;
+  if (record.entries.size() != 3) return false;
+  const Offset offset = record::entry_offset(record.entries[0]);
+  const std::uint64_t count = record.entries[1];
+  // Spilled records stand in space that was theirs alone: together they cannot be larger than the
+  // pool. Else a small file that names the same place in many records would take any amount of
+  // memory.
+  spilled_words_ += std::min(count, kMax48);
+  if (spilled_words_ > region_->grown_bytes() / kWordBytes ||
+      !inside(offset, count * kWordBytes, region_->superblock().heap_offset,
+              region_->grown_bytes()))
+    return false;
+  std::vector<Word> entries(count);
+  for (std::uint64_t i = 0; i < count; ++i)
+    entries[i] = load_word(region_->word(offset + i * kWordBytes));
+  if (crc32c(entries.data(), count * kWordBytes) != record.entries[2]) return false;
+  record.entries = std::move(entries);
+  spilled_.push_back({offset, count});
+  return true;
+}
+
+// ---- truncation ---------------------------------------------------------------------------------
+
+bool LogArea::retire(Primitives& primitives, std::uint64_t stamp) {
+  Word* const word = &region_->state()->retired_stamp.word;
+  primitives.store(word, seal(stamp, kSaltRetired));
+  primitives.flush(word, kWordBytes, Site::kRetire);
+  // Orders: the stamp before any head moves and before any ring word is reused or erased.
+  return primitives.fence(Site::kRetireFence);
+}
+
+bool LogArea::truncate(Primitives& primitives, std::uint64_t last_stamp, Site home_site) {
+  AnyDomain domain(primitives);
+  lines_.clear();
+  for (auto& slot : slots_) {
+    if (slot->log.head() != slot->log.tail())
+      note_lines(slot->log, slot->unfenced_from, last_stamp);
+  }
+  begin_side_truncations(domain, last_stamp, false);
+  flush_lines(primitives, home_site);
+  // Orders: all home words before the stamp that retires their records.
+  bool durable = primitives.fence(Site::kTruncateHome);
+  durable = durable && retire(primitives, last_stamp);
+  if (!durable) return false;  // the records stay
+  for (auto& slot : slots_) {
+    if (slot->log.head() == slot->log.tail()) continue;
+    slot->log.truncate();
+    slot->log.persist_head(domain);
+    slot->unfenced_from = slot->log.tail();
+  }
+  end_side_truncations();
+  // Orders: the heads before the words behind them are written again: recovery starts reading at
+  // the head, and a word of the next lap there would look like the end of the log.
+  return primitives.fence(Site::kHeadFence);
+}
+
+bool LogArea::consume(Primitives& primitives, std::uint64_t last_stamp, Homes homes,
+                      HomeWriter* elsewhere) {
+  AnyDomain domain(primitives);
+  lines_.clear();
+  consumed_.clear();
+  if (elsewhere != nullptr) {
+    bring_home(*elsewhere, last_stamp);
+  } else {
+    for (std::size_t i = 0; i < slots_.size(); ++i) {
+      const TornbitLog& log = slots_[i]->log;
+      if (log.head() == log.tail()) continue;
+      const std::uint64_t end = note_lines(log, log.head(), last_stamp);
+      if (end != log.head()) consumed_.emplace_back(i, end);
+    }
+  }
+  if (!begin_side_truncations(domain, last_stamp, true) && consumed_.empty()) return true;
+  if (homes == Homes::kFlush) {
+    flush_lines(primitives, Site::kHomeBulk);
+    // Orders: all home words before the stamp that retires their records.
+    if (!primitives.fence(Site::kTruncateHome)) return false;
+  }
+  if (!retire(primitives, last_stamp)) return false;
+  end_side_truncations();
+  if (consumed_.empty()) return true;
+  for (const auto& [index, end] : consumed_) slots_[index]->log.persist_head_at(domain, end);
+  // Orders: the heads before the words behind them are written again, as in truncate().
+  if (!primitives.fence(Site::kHeadFence)) return false;
+  for (const auto& [index, end] : consumed_) {
+    slots_[index]->unfenced_from = end;
+    slots_[index]->log.truncate_to(end);
+  }
+  return true;
+}
+
+bool LogArea::drop(Primitives& primitives, std::size_t index) {
+  AnyDomain domain(primitives);
+  LogSlot& slot = *slots_[index];
+  const std::uint64_t end = slot.log.tail();
+  slot.log.persist_head_at(domain, end);
+  // Orders: the head before the words behind it are written again, as in truncate().
+  if (!domain.fence(Site::kHeadFence)) return false;
+  slot.log.truncate_to(end);
+  slot.unfenced_from = end;
+  return true;
+}
+
+/// False: no side log has anything to truncate.
+bool LogArea::begin_side_truncations(AnyDomain& domain, std::uint64_t last_stamp, bool all) {
+  truncating_.clear();
+  for (auto& slot : slots_) {
+    if (slot->side && slot->side->holds_closed() &&
+        slot->side->begin_truncation(domain, last_stamp, all, lines_))
+      truncating_.push_back(slot->side.get());
+  }
+  return !truncating_.empty();
+}
+
+void LogArea::end_side_truncations() {
+  for (SideLog* side : truncating_) side->end_truncation();
+}
+
+/// Adds the lines that the records of `log` from `from` on touch, as far as `last_stamp`; returns where those end.
+std::uint64_t LogArea::note_lines(const TornbitLog& log, std::uint64_t from,
+                                  std::uint64_t last_stamp) {
+  TornbitLog::Reader reader(log.ring(), from, log.tail());
+  std::uint64_t end = from;
+  std::uint64_t stamp = 0;
+  const auto note = [&](const MaskedWrite& write) {
+    note_line(write.offset);
+    return true;
+  };
+  while (record::read(reader, stamp, entries_) == record::Found::kRecord && stamp <= last_stamp) {
+    end = reader.position();
+    record::for_each(entries_, note, [&](Offset offset, Word count, Word) {
+      return record::for_each({region_->word(offset), count}, note,
+                              [](Offset, Word, Word) { return false; });
+    });
+  }
+  return end;
+}
+
+/// One log's records, one after the other.
+struct LogArea::Cursor {
+  std::size_t slot;
+  TornbitLog::Reader reader;
+  std::uint64_t end;    // of the last record that was brought home
+  std::uint64_t stamp;  // of the next one
+  std::vector<Word> entries;
+  bool next() { return record::read(reader, stamp, entries) == record::Found::kRecord; }
+};
+
+/// Stores what the records up to `last_stamp` say at home, oldest first, and notes its lines: an older word never comes
+/// after a newer one. From the records, because the pages may hold what is not committed.
+void LogArea::bring_home(HomeWriter& home, std::uint64_t last_stamp) {
+  std::vector<Cursor> logs;
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    const TornbitLog& log = slots_[i]->log;
+    if (log.head() == log.tail()) continue;
+    logs.push_back({i, TornbitLog::Reader(log.ring(), log.head(), log.tail()), log.head(), 0, {}});
+    if (!logs.back().next()) logs.pop_back();
+  }
+  const auto bring = [&](const MaskedWrite& write) {
+    home.bring_home(region_->word(write.offset), write.value, write.mask);
+    note_line(write.offset);
+    return true;
+  };
+  while (!logs.empty()) {
+    const auto oldest =
+        std::min_element(logs.begin(), logs.end(),
+                         [](const Cursor& a, const Cursor& b) { return a.stamp < b.stamp; });
+    if (oldest->stamp > last_stamp) break;
+    record::for_each(oldest->entries, bring, [&](Offset offset, Word count, Word) {
+      return record::for_each({region_->word(offset), count}, bring,
+                              [](Offset, Word, Word) { return false; });
+    });
+    oldest->end = oldest->reader.position();
+    if (oldest->next()) continue;
+    consumed_.emplace_back(oldest->slot, oldest->end);
+    logs.erase(oldest);
+  }
+  for (const Cursor& log : logs) {
+    if (log.end != slots_[log.slot]->log.head()) consumed_.emplace_back(log.slot, log.end);
+  }
+}
+
+/// Starts the write-back of the lines noted, each once.
+void LogArea::flush_lines(Primitives& primitives, Site site) {
+  for (const Offset line : lines_) primitives.flush(region_->at<std::byte>(line), kLineBytes, site);
+}
+
+}  // namespace perdure
