@@ -14,6 +14,7 @@
 #ifdef PERDURE_WITH_SQLITE
 #include "bench/tpcc/tpcc_command.h"
 #endif
+#include "papers/pool.h"
 #include "tools/command.h"
 
 namespace perdure::bench {
@@ -21,18 +22,19 @@ namespace {
 
 /// An engine with one way to empty its logs, as in "blurred/when-full".
 struct Cell {
-  EngineKind engine = EngineKind::kMnemosyne;
+  papers::EngineKind engine = papers::EngineKind::kMnemosyne;
   Truncation truncation = Truncation::kAuto;
 };
 std::string name_of(const Cell& cell) {
-  return std::string(engine_name(cell.engine)) + "/" +
+  return std::string(papers::engine_name(cell.engine)) + "/" +
          std::string(truncation_name(cell.truncation));
 }
 const std::map<std::string, Cell>& cells() {
   static const std::map<std::string, Cell> all = [] {
     std::map<std::string, Cell> made;
-    for (const EngineKind engine :
-         {EngineKind::kMnemosyne, EngineKind::kBlurred, EngineKind::kAdaptive, EngineKind::kBase}) {
+    for (const papers::EngineKind engine :
+         {papers::EngineKind::kMnemosyne, papers::EngineKind::kBlurred,
+          papers::EngineKind::kAdaptive, papers::EngineKind::kBase}) {
       for (const Truncation truncation : {Truncation::kEachCommit, Truncation::kNextCommit,
                                           Truncation::kWhenFull, Truncation::kBackground})
         made[name_of({engine, truncation})] = {engine, truncation};
@@ -50,7 +52,7 @@ std::vector<std::string> cell_names() {
 struct BenchOptions {
   std::string dir;  // empty: chosen by the domain
   DomainKind domain = DomainKind::kAdr;
-  EngineKind engine = EngineKind::kMnemosyne;
+  papers::EngineKind engine = papers::EngineKind::kMnemosyne;
   Truncation truncation = Truncation::kAuto;
   std::vector<std::string> beside;  // names of cells
   std::vector<unsigned> threads;    // empty: chosen by the domain
@@ -221,7 +223,7 @@ void run(BenchOptions options) {
   report.environment = look_around();
   report.environment.domain = domain_name(options.domain);
   report.environment.engine = options.truncation == Truncation::kAuto
-                                  ? std::string(engine_name(options.engine))
+                                  ? std::string(papers::engine_name(options.engine))
                                   : name_of({options.engine, options.truncation});
   report.environment.dir = options.dir;
   report.environment.seed = options.seed;
@@ -260,7 +262,8 @@ void add_bench_command(CLI::App& app) {
                                  {"eadr", DomainKind::kEadr},
                                  {"sync", DomainKind::kSync}},
                                 "adr (default), eadr, dram or sync");
-  tools::add_engine_options(*bench, options->engine, options->truncation);
+  tools::add_engine_option(*bench, options->engine);
+  tools::add_truncation_option(*bench, options->truncation);
   bench
       ->add_option("--beside", options->beside,
                    "the same rows on other engines, by turns, as in blurred/when-full")

@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "bench/workload.h"
+#include "papers/pool.h"
 #include "perdure/domain/latency.h"
 
 namespace perdure::bench {
@@ -20,8 +21,8 @@ using Counters = std::array<Counter, kMostThreads>;
 /// Accounts 2i and 2i + 1 always hold the same sum together: 0.
 using Accounts = std::array<Word, kAccounts>;
 
-PoolOptions pool_options(const SystemOptions& options) {
-  PoolOptions pool;
+papers::LabOptions pool_options(const SystemOptions& options) {
+  papers::LabOptions pool;
   pool.domain = options.domain;
   pool.engine = options.engine;
   pool.truncation = options.truncation;
@@ -71,7 +72,7 @@ class Contest {
         threads_(options.threads),
         seed_(options.seed),
         file_(options.dir, "contention"),
-        pool_(Pool::create(file_.path(), pool_options(options)).value()),
+        pool_(papers::create(file_.path(), pool_options(options)).value()),
         counters_(pool_.root<Counters>("counters")),
         accounts_(pool_.root<Accounts>("accounts")),
         team_(options.threads) {}

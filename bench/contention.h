@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "measure/measure.h"
 #include "bench/system.h"
+#include "measure/measure.h"
 
 namespace perdure::bench {
 

@@ -8,8 +8,8 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "measure/scratch_memory.h"
 #include "bench/workload.h"
+#include "measure/scratch_memory.h"
 #include "perdure/domain/adr.h"
 
 namespace perdure::bench {

@@ -2,14 +2,15 @@
 #include <array>
 
 #include "bench/workload.h"
+#include "papers/pool.h"
 #include "perdure/container/hash_map.h"
 #include "perdure/container/rb_map.h"
 
 namespace perdure::bench {
 namespace {
 
-PoolOptions pool_options(const SystemOptions& options) {
-  PoolOptions pool;
+papers::LabOptions pool_options(const SystemOptions& options) {
+  papers::LabOptions pool;
   pool.domain = options.domain;
   pool.engine = options.engine;
   pool.truncation = options.truncation;
@@ -23,7 +24,7 @@ class PerdureStore {
  public:
   explicit PerdureStore(const SystemOptions& options)
       : file_(options.dir, "perdure"),
-        pool_(Pool::create(file_.path(), pool_options(options)).value()) {
+        pool_(papers::create(file_.path(), pool_options(options)).value()) {
     counted_ = options.count;
     durability_ = options.durability;
     for (unsigned thread = 0; thread < options.threads; ++thread) {
@@ -120,7 +121,7 @@ class PerdureStore {
   }
 
   ScratchFile file_;
-  Pool pool_;
+  papers::LabPool pool_;
   bool counted_ = false;
   Durability durability_ = Durability::kStrict;
   std::vector<Lane> lanes_;

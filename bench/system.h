@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "papers/pool.h"
 #include "perdure/domain/counted.h"
 #include "perdure/pool.h"
 
@@ -64,7 +65,7 @@ struct Value64 {
 struct SystemOptions {
   std::string dir;
   DomainKind domain = DomainKind::kAdr;
-  EngineKind engine = EngineKind::kMnemosyne;
+  papers::EngineKind engine = papers::EngineKind::kMnemosyne;
   Truncation truncation = Truncation::kAuto;
   Durability durability = Durability::kStrict;
   unsigned threads = 1;

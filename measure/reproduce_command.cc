@@ -6,15 +6,16 @@
 
 #include <fmt/format.h>
 
+#include "measure/settings.h"
+#include "papers/blurred/evaluation/paper_blurred.h"
+#include "papers/mnemosyne/evaluation/paper_mnemosyne.h"
+#include "papers/mnemosyne/evaluation/reincarnation.h"
+#include "papers/mnemosyne/evaluation/stores.h"
 #include "papers/nvheaps/evaluation/others.h"
 #include "papers/nvheaps/evaluation/paper_nvheaps.h"
 #include "papers/nvheaps/evaluation/sections.h"
-#include "papers/blurred/evaluation/paper_blurred.h"
-#include "papers/mnemosyne/evaluation/paper_mnemosyne.h"
+#include "papers/pool.h"
 #include "papers/softwrap/evaluation/paper_softwrap.h"
-#include "papers/mnemosyne/evaluation/reincarnation.h"
-#include "measure/settings.h"
-#include "papers/mnemosyne/evaluation/stores.h"
 #include "papers/thynvm/evaluation/runtime.h"
 #include "papers/thynvm/evaluation/sections.h"
 #include "tools/command.h"
@@ -53,7 +54,7 @@ const std::vector<Paper>& papers() {
   static const std::vector<Paper> all = {
       {paper::kName,
        paper::kTitle,
-       engine_name(EngineKind::kMnemosyne),
+       papers::engine_name(papers::EngineKind::kMnemosyne),
        true,
        {
            {{"table4"}, one_section<measure_store>},

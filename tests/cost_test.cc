@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include "papers/pool.h"
 #include "perdure/pool.h"
 
 namespace perdure {
@@ -34,12 +35,12 @@ class CostTest : public testing::Test {
   }
   ~CostTest() override { std::filesystem::remove(path_); }
 
-  Pool make() {
+  papers::LabPool make() {
     std::filesystem::remove(path_);
-    PoolOptions options;
+    papers::LabOptions options;
     options.domain = DomainKind::kAdr;
     options.count = true;
-    return Pool::create(path_, options).value();
+    return papers::create(path_, options).value();
   }
 
   void push(Tx& tx, std::uint64_t key) {
@@ -69,7 +70,7 @@ class CostTest : public testing::Test {
   }
 
   std::string path_;
-  Pool pool_;
+  papers::LabPool pool_;
   link<Node>* list_ = nullptr;
   Word* words_ = nullptr;
 };

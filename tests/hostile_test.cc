@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "perdure/base/crc32c.h"
+#include "perdure/expert.h"
 #include "perdure/heap/layout.h"
 #include "tests/small_pool.h"
 #include "tests/specimen.h"
@@ -33,7 +34,7 @@ struct HostileTest : ::testing::Test {
   Outcome outcome(std::string* message = nullptr) {
     const Outcome found = [&] {
       try {
-        auto pool = scratch.pool(EngineKind::kMnemosyne, 6);
+        auto pool = scratch.pool(6);
         if (!pool) throw Exception(pool.error());
         const auto number = testing::walk(pool.value());
         if (!number) return Outcome::kWrong;
@@ -200,7 +201,7 @@ TEST_F(HostileTest, EveryTruncatedFileIsRefused) {
   const auto open_with = [&](std::uint64_t bytes) {
     std::ofstream(path, std::ios::binary)
         .write(reinterpret_cast<const char*>(specimen.base()), static_cast<std::streamsize>(bytes));
-    PoolOptions options;
+    ExpertOptions options;
     options.lock_bits = 6;
     return Pool::open(path, options);
   };
@@ -239,7 +240,7 @@ TEST_F(HostileTest, APoolWithADamagedLogIsNotChangedByTheAttemptToOpenIt) {
   for (std::uint64_t i = 4; i < 60; i += 7) {
     scratch.word(super.ring_offset + (head + i) % ring_words * kWordBytes) ^= 0x123400;
     const Image damaged = scratch;
-    ASSERT_FALSE(scratch.pool(EngineKind::kMnemosyne, 6).ok()) << i;
+    ASSERT_FALSE(scratch.pool(6).ok()) << i;
     EXPECT_TRUE(scratch == damaged) << i;
     scratch = specimen;
   }

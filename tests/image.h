@@ -6,11 +6,21 @@
 #include <memory>
 #include <vector>
 
+#include "papers/on_dram.h"
 #include "perdure/api/pool_core.h"
 #include "perdure/domain/dram.h"
 #include "perdure/engine/stamps.h"
 #include "perdure/pool.h"
 #include "sim/crash/working_view.h"
+
+namespace perdure {
+
+// Tests choose engines by name.
+using papers::engine_name;
+using papers::EngineKind;
+using papers::is_undo;
+
+}  // namespace perdure
 
 namespace perdure::testing {
 
@@ -72,6 +82,11 @@ class Image {
     auto opened = region();
     if (!opened) return opened.error();
     return Pool::adopt(std::move(opened).value(), source, lock_bits);
+  }
+  /// The same with one of the papers' engines, or the library's with private pages.
+  Result<Pool> pool(papers::EngineKind engine, unsigned lock_bits = 8) {
+    if (engine == papers::EngineKind::kSoftwrap) return paged_pool(Dram{}, lock_bits);
+    return pool(papers::on_dram(engine), lock_bits);
   }
   /// The same over private pages. Of more than half of `most` some are given back.
   template <Domain D>

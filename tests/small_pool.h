@@ -44,6 +44,13 @@ class TempDir {
   std::string path_;
 };
 
+/// As a test may be named.
+inline std::string name_of(EngineKind engine) {
+  std::string name(engine_name(engine));
+  std::erase(name, '-');
+  return name;
+}
+
 /// The code of the perdure::Exception that `body` throws, as text; "nothing" when it throws none.
 template <class Body>
 std::string code_thrown_by(Body&& body) {

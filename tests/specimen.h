@@ -24,7 +24,7 @@ inline constexpr std::uint64_t kLastNumber = 100 + kLoggedCommits;
 /// What a killed process left: objects of all sizes, two roots, records in a log.
 inline Image make_specimen() {
   Image image = Image::formatted();
-  std::optional<Pool> pool(image.pool(EngineKind::kMnemosyne, 6).value());
+  std::optional<Pool> pool(image.pool(6).value());
   auto* even = pool->root<Even>("even");
   auto* list = pool->root<std::uint64_t>("list");
   std::vector<void*> objects;

@@ -23,21 +23,17 @@ void add_size(CLI::App& command, const std::string& name, std::uint64_t& value,
 
 }  // namespace
 
-void add_engine_options(CLI::App& command, EngineKind& engine, Truncation& truncation) {
-  add_choice<EngineKind>(command, "--engine", engine,
-                         {{"mnemosyne", EngineKind::kMnemosyne},
-                          {"blurred", EngineKind::kBlurred},
-                          {"adaptive", EngineKind::kAdaptive},
-                          {"softwrap", EngineKind::kSoftwrap},
-                          {"softwrap-tables", EngineKind::kSoftwrapTables},
-                          {"undo-objects", EngineKind::kUndoObjects},
-                          {"base", EngineKind::kBase},
-                          {"undo", EngineKind::kUndo},
-                          {"nonatomic", EngineKind::kNonatomic},
-                          {"volatile", EngineKind::kVolatile}},
-                         "mnemosyne, blurred, adaptive, softwrap, softwrap-tables, undo-objects, "
-                         "or a yardstick: base, "
-                         "undo; without atomicity: nonatomic, volatile");
+void add_engine_option(CLI::App& command, papers::EngineKind& engine) {
+  std::vector<std::pair<std::string, papers::EngineKind>> choices;
+  for (const papers::EngineKind kind : papers::kEngineKinds)
+    choices.emplace_back(papers::engine_name(kind), kind);
+  add_choice<papers::EngineKind>(
+      command, "--engine", engine, choices,
+      "mnemosyne, blurred, adaptive, softwrap, softwrap-tables, undo-objects, or a baseline: base, "
+      "undo; without atomicity: nonatomic, volatile");
+}
+
+void add_truncation_option(CLI::App& command, Truncation& truncation) {
   add_choice<Truncation>(
       command, "--truncation", truncation,
       {{"auto", Truncation::kAuto},
@@ -48,7 +44,7 @@ void add_engine_options(CLI::App& command, EngineKind& engine, Truncation& trunc
       "When logs are emptied: auto, each-commit, next-commit, when-full or background");
 }
 
-void add_open_options(CLI::App& command, PoolOptions& options) {
+void add_open_options(CLI::App& command, ExpertOptions& options) {
   add_choice<DomainKind>(command, "--domain", options.domain,
                          {{"auto", DomainKind::kAuto},
                           {"adr", DomainKind::kAdr},
@@ -56,13 +52,13 @@ void add_open_options(CLI::App& command, PoolOptions& options) {
                           {"sync", DomainKind::kSync},
                           {"dram", DomainKind::kDram}},
                          "Where durability begins: auto, adr, eadr, sync or dram");
-  add_engine_options(command, options.engine, options.truncation);
+  add_truncation_option(command, options.truncation);
   add_size(
       command, "--log-limit", options.log_limit_bytes,
       "Empty logs when one holds this much, so that recovery has no more to replay; 0: when full");
 }
 
-void add_create_options(CLI::App& command, PoolOptions& options) {
+void add_create_options(CLI::App& command, ExpertOptions& options) {
   add_size(command, "--capacity", options.capacity_bytes,
            "Address space; the file starts small and grows up to it");
   add_size(command, "--segment", options.segment_bytes, "Unit of growth, a power of two");

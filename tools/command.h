@@ -8,6 +8,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include "papers/engine_kind.h"
+#include "perdure/expert.h"
 #include "perdure/pool.h"
 #include "tools/report.h"
 
@@ -67,12 +69,14 @@ void add_choice(CLI::App& command, const std::string& name, T& value,
       ->type_name("NAME");
 }
 
-/// --engine and --truncation.
-void add_engine_options(CLI::App& command, EngineKind& engine, Truncation& truncation);
-/// Options of a command that opens a pool for writing: --domain, --engine, --truncation and --log-limit.
-void add_open_options(CLI::App& command, PoolOptions& options);
+/// --truncation.
+void add_truncation_option(CLI::App& command, Truncation& truncation);
+/// --engine, of the laboratory's commands.
+void add_engine_option(CLI::App& command, papers::EngineKind& engine);
+/// Options of a command that opens a pool for writing: --domain, --truncation and --log-limit.
+void add_open_options(CLI::App& command, ExpertOptions& options);
 /// Options of a command that may create one: --capacity, --segment, --ring, --slots, --roots.
-void add_create_options(CLI::App& command, PoolOptions& options);
+void add_create_options(CLI::App& command, ExpertOptions& options);
 
 /// Where a pool is and what its acknowledgements are worth; the head of most reports.
 Report describe(const Pool& pool, const std::string& path);

@@ -6,6 +6,7 @@
 #include "perdure/address_space.h"
 #include "perdure/api/pool_core.h"
 #include "perdure/checkpoint/arena_inspection.h"
+#include "perdure/expert.h"
 #include "tools/arena.h"
 #include "tools/command.h"
 #include "tools/space.h"
@@ -15,7 +16,7 @@ namespace {
 
 struct PoolCommandOptions {
   std::string file;
-  PoolOptions pool;
+  ExpertOptions pool;
   bool json = false;
 };
 

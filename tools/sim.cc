@@ -8,9 +8,9 @@
 
 #include <fmt/format.h>
 
-#include "sim/checkpoint/prover.h"
 #include "papers/thynvm/memory/experiment.h"
 #include "papers/thynvm/memory/workloads.h"
+#include "sim/checkpoint/prover.h"
 #include "tools/command.h"
 #include "tools/progress.h"
 

@@ -11,6 +11,7 @@
 
 #include <fmt/core.h>
 
+#include "papers/pool.h"
 #include "tools/child.h"
 #include "tools/command.h"
 #include "tools/progress.h"
@@ -34,10 +35,10 @@ struct TortureOptions {
   std::string domain = "auto";
   bool change = false;  // engine and truncation, all the time
   bool json = false;
-  PoolOptions pool = [] {
+  papers::LabOptions pool = [] {
     // Small logs, segments and few private pages: truncation, growth and spilled records happen all the time, and pages go
     // home and come back.
-    PoolOptions small;
+    papers::LabOptions small;
     small.capacity_bytes = std::uint64_t{1} << 30;
     small.segment_bytes = std::uint64_t{128} << 10;
     small.ring_bytes = std::uint64_t{64} << 10;
@@ -72,11 +73,13 @@ void apply(Tx& tx, TortureState& state, TortureMap& map, std::uint64_t thread, s
 }
 
 /// One truncation after the other that the engine knows, for a few milliseconds each.
-void change_truncation(Pool& pool, EngineKind engine) {
+void change_truncation(Pool& pool, papers::EngineKind engine) {
   for (;;) {
     for (const Truncation truncation : {Truncation::kEachCommit, Truncation::kWhenFull,
                                         Truncation::kNextCommit, Truncation::kBackground}) {
-      if (is_softwrap(engine) && !retires_by(truncation)) continue;
+      if (papers::is_softwrap(engine) && truncation != Truncation::kBackground &&
+          truncation != Truncation::kWhenFull)
+        continue;
       pool.set_truncation(truncation);
       std::this_thread::sleep_for(std::chrono::milliseconds(3));
     }
@@ -86,7 +89,7 @@ void change_truncation(Pool& pool, EngineKind engine) {
 /// Works until it is killed.
 void work(const TortureOptions& options) {
   send_to_parent({kOpening, 0});
-  Pool pool = Pool::open(options.file, options.pool).value();
+  Pool pool = papers::open(options.file, options.pool).value();
   send_to_parent({kReplayed, pool.recovery().records_replayed});
   auto* state = pool.root<TortureState>(kStateRoot);
   auto* map = pool.root<TortureMap>(kMapRoot);
@@ -195,8 +198,8 @@ class Torture {
     if (options_->pool.log_slots < options_->threads)
       throw Exception(Code::kInvalid, "--slots must be as many as --threads, at least");
     const bool exists = std::filesystem::exists(std::filesystem::symlink_status(options_->file));
-    Pool pool = (exists ? Pool::open(options_->file, options_->pool)
-                        : Pool::create(options_->file, options_->pool))
+    Pool pool = (exists ? papers::open(options_->file, options_->pool)
+                        : papers::create(options_->file, options_->pool))
                     .value();
     if (exists && pool.find_root<TortureState>(kStateRoot) == nullptr)
       throw Exception(
@@ -220,7 +223,7 @@ class Torture {
         "torture-worker", options_->file,
         "--threads",      std::to_string(options_->threads),
         "--domain",       options_->domain,
-        "--engine",       std::string(engine_name(engine())),
+        "--engine",       std::string(papers::engine_name(engine())),
         "--truncation",   std::string(truncation_name(options_->pool.truncation))};
     if (options_->change) command.emplace_back("--change");
     Child worker(command);
@@ -246,10 +249,10 @@ class Torture {
   }
 
   /// That of the next worker.
-  EngineKind engine() const {
-    constexpr std::array kTurns = {EngineKind::kMnemosyne, EngineKind::kBlurred,
-                                   EngineKind::kAdaptive, EngineKind::kSoftwrap,
-                                   EngineKind::kSoftwrapTables};
+  papers::EngineKind engine() const {
+    constexpr std::array kTurns = {papers::EngineKind::kMnemosyne, papers::EngineKind::kBlurred,
+                                   papers::EngineKind::kAdaptive, papers::EngineKind::kSoftwrap,
+                                   papers::EngineKind::kSoftwrapTables};
     return options_->change ? kTurns[kills_ % kTurns.size()] : options_->pool.engine;
   }
 
@@ -278,7 +281,7 @@ class Torture {
   /// Recovers, in the file or in a private copy of it, and compares everything with the model.
   void verify(bool in_file) {
     auto opened =
-        in_file ? Pool::open(options_->file, options_->pool) : Pool::inspect(options_->file);
+        in_file ? papers::open(options_->file, options_->pool) : Pool::inspect(options_->file);
     if (!opened) return violate(opened.error().message);
     Pool& pool = opened.value();
     if (in_file) note_replay(pool.recovery().records_replayed);
@@ -356,6 +359,7 @@ void add_torture_command(CLI::App& app) {
     command->add_flag("--change", options->change,
                       "Another engine after each kill, another truncation every few milliseconds");
     add_open_options(*command, options->pool);
+    add_engine_option(*command, options->pool.engine);
     command->callback([options, run] {
       options->domain = domain_name(options->pool.domain);
       run(*options);

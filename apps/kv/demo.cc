@@ -20,6 +20,7 @@
 #include "apps/kv/kv.h"
 #include "apps/kv/store.h"
 #include "perdure/api/pool_core.h"
+#include "perdure/expert.h"
 #include "tools/child.h"
 #include "tools/command.h"
 #include "tools/progress.h"
@@ -41,7 +42,7 @@ struct DemoOptions {
   std::uint64_t seed = std::random_device{}();
   bool json = false;
   std::string domain = "auto";
-  PoolOptions pool;
+  ExpertOptions pool;
 };
 
 double nanoseconds_since(Clock::time_point start) {
@@ -56,7 +57,7 @@ enum Tag : std::uint8_t { kAcknowledged, kTransactions, kFlushes, kFences, kByte
 /// threads' work.
 void work(const DemoOptions& options) {
   const DataSet set = load_data_set(options.records);
-  PoolOptions pool_options = options.pool;
+  ExpertOptions pool_options = options.pool;
   pool_options.count = true;
   Pool pool = Pool::open(options.file, pool_options).value();
   Map* map = pool.root<Map>(kRoot);
@@ -166,11 +167,10 @@ class Demo {
   /// and kills it; with kToTheEnd lets it end by itself. Answers what its transactions cost.
   Report run_worker(std::uint64_t target, tools::Progress& progress) {
     const double seconds = options_->seconds / static_cast<double>(options_->kills + 1);
-    tools::Child worker({"kv", "demo-worker", options_->file, "--records",
-                         std::to_string(options_->records), "--threads",
-                         std::to_string(options_->threads), "--domain", options_->domain,
-                         "--engine", std::string(engine_name(options_->pool.engine)), "--seconds",
-                         std::to_string(target == kToTheEnd ? seconds : 2 * options_->seconds)});
+    tools::Child worker(
+        {"kv", "demo-worker", options_->file, "--records", std::to_string(options_->records),
+         "--threads", std::to_string(options_->threads), "--domain", options_->domain, "--seconds",
+         std::to_string(target == kToTheEnd ? seconds : 2 * options_->seconds)});
     const auto start = Clock::now();
     std::uint64_t totals[kElapsedNs + 1] = {};
     bool killed = false;

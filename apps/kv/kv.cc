@@ -11,6 +11,7 @@
 #include "apps/kv/formats.h"
 #include "apps/kv/store.h"
 #include "perdure/api/pool_core.h"
+#include "perdure/expert.h"
 #include "tools/checked_tx.h"
 #include "tools/command.h"
 #include "tools/progress.h"
@@ -32,7 +33,7 @@ struct KvOptions {
   bool raw = false;
   bool must_exist = false;
   bool json = false;
-  PoolOptions pool;
+  ExpertOptions pool;
 };
 
 // ---- opening ------------------------------------------------------------------------------------

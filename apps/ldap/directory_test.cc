@@ -10,6 +10,7 @@
 
 #include "apps/ldap/matching.h"
 #include "perdure/api/pool_core.h"
+#include "perdure/expert.h"
 #include "sim/crash/explorer.h"
 
 namespace perdure::ldap {
@@ -68,7 +69,7 @@ class DirectoryTest : public ::testing::Test {
   }
 
   std::string path_;
-  PoolOptions options_;
+  ExpertOptions options_;
   std::optional<Pool> pool_;
   std::optional<Directory> directory_;
   Outcome outcome_;

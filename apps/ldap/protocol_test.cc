@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "apps/ldap/ldif.h"
+#include "perdure/expert.h"
 
 namespace perdure::ldap {
 namespace {
@@ -19,7 +20,7 @@ class ProtocolTest : public ::testing::Test {
                              ::testing::UnitTest::GetInstance()->current_test_info()->name() +
                              ".pool";
     ::unlink(path.c_str());
-    PoolOptions options;
+    ExpertOptions options;
     options.domain = DomainKind::kDram;
     options.capacity_bytes = 64 << 20;
     pool_.emplace(Pool::create(path, options).value());

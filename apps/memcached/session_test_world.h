@@ -10,6 +10,7 @@
 
 #include "apps/memcached/pool_store.h"
 #include "apps/memcached/session.h"
+#include "papers/pool.h"
 #include "tests/small_pool.h"
 
 namespace perdure::memcached {
@@ -67,7 +68,7 @@ class World {
 
  private:
   void open() {
-    pool.emplace(Pool::open_or_create(directory_ / "cache.pool", pool_options_).value());
+    pool.emplace(papers::open_or_create(directory_ / "cache.pool", pool_options_).value());
     syncer.emplace(*pool, true);
     store.emplace(*pool, *syncer, clock, options_);
     service.store = &*store;
@@ -75,7 +76,7 @@ class World {
   }
   perdure::testing::TempDir directory_;
   StoreOptions options_;
-  PoolOptions pool_options_;
+  papers::LabOptions pool_options_;
 };
 
 }  // namespace perdure::memcached

@@ -98,9 +98,9 @@ int Connection::control(int operation, void* argument) {
 /// `arguments`: [0] receives an answer, [1] the pragma's name, [2] its value or null.
 int Connection::pragma(char** arguments) {
   if (sqlite3_stricmp(arguments[1], "perdure_info") == 0) {
-    const std::string info = "engine " + std::string(engine_name(database_.options.engine)) +
-                             ", domain " + std::string(domain_name(database_.pool.domain())) +
-                             ", survives " + std::string(database_.pool.guarantee());
+    const std::string info = "engine " + database_.engine + ", domain " +
+                             std::string(domain_name(database_.pool.domain())) + ", survives " +
+                             std::string(database_.pool.guarantee());
     arguments[0] = sqlite3_mprintf("%s", info.c_str());
     return arguments[0] != nullptr ? SQLITE_OK : SQLITE_NOMEM;
   }

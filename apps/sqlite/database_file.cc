@@ -1,11 +1,12 @@
 #include "apps/sqlite/database_file.h"
-#include "perdure/api/pool_core.h"
 
 #include <algorithm>
 #include <bit>
 #include <cstring>
 #include <mutex>
 #include <utility>
+
+#include "perdure/api/pool_core.h"
 
 namespace perdure::sqlite {
 namespace {

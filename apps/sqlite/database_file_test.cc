@@ -8,6 +8,8 @@
 #include <gtest/gtest.h>
 
 #include "apps/sqlite/places.h"
+#include "papers/pool.h"
+#include "papers/scenarios.h"
 #include "perdure/api/pool_core.h"
 #include "sim/crash/explorer.h"
 #include "tests/small_pool.h"
@@ -92,9 +94,9 @@ TEST_P(DatabaseFileTest, HoldsWhatAnOrdinaryFileWould) {
 }
 
 TEST_P(DatabaseFileTest, ACommitWritesWhatDiffersOnly) {
-  PoolOptions options;
+  papers::LabOptions options;
   options.count = true;
-  Pool pool = Pool::open_or_create(dir / "pool", options).value();
+  papers::LabPool pool = papers::open_or_create(dir / "pool", options).value();
   DatabaseFile file(pool, root_of(pool));
   put(file, std::string(100 * 4096, 'x'), 0);
   file.commit(Durability::kStrict);
@@ -110,10 +112,10 @@ TEST_P(DatabaseFileTest, ACommitWritesWhatDiffersOnly) {
 }
 
 TEST_P(DatabaseFileTest, WithoutSpaceNothingChangesAndAllStaysPending) {
-  PoolOptions options;
+  papers::LabOptions options;
   options.capacity_bytes = 32 << 20;
   options.log_slots = 4;
-  Pool pool = Pool::open_or_create(dir / "pool", options).value();
+  papers::LabPool pool = papers::open_or_create(dir / "pool", options).value();
   DatabaseFile file(pool, root_of(pool));
   put(file, std::string(4096, 'x'), 0);
   file.commit(Durability::kStrict);
@@ -205,9 +207,11 @@ struct DatabaseFileUnderPowerCuts : ::testing::TestWithParam<EngineKind> {};
 
 TEST_P(DatabaseFileUnderPowerCuts, ChangesByWholeCommits) {
   crash::Scenario scenario = growth("sqlite-growth");
-  scenario.engine = GetParam();
-  if (is_softwrap(scenario.engine)) scenario.truncation = Truncation::kWhenFull;
-  scenario.aliases = {1024, 16, 64};
+  papers::LabOptions lab;
+  lab.tables.limits = {1024, 16, 64};
+  scenario.engine =
+      papers::with_engine(GetParam(), [&]<class E>(E) { return papers::explored<E>(lab); });
+  if (papers::is_softwrap(GetParam())) scenario.truncation = Truncation::kWhenFull;
   if (kSanitized) scenario.steps = scenario.resume_steps = 1;
   crash::Options options;
   options.full_limit = kSanitized ? 4 : 32;

@@ -10,6 +10,7 @@
 
 #include "apps/sqlite/errors.h"
 #include "apps/sqlite/volatile_files.h"
+#include "perdure/api/pool_core.h"
 
 namespace perdure::sqlite {
 namespace {
@@ -66,12 +67,13 @@ Refusal refusal(const Request& request, const Error& error) {
               "and copy it with VACUUM INTO 'file:NEW?vfs=perdure'"};
 }
 
+PoolOpener opener = open_with_library;
+
 std::unique_ptr<Database> open_pool(const Request& request) {
-  auto pool = request.create ? Pool::open_or_create(request.path, request.options)
-                             : Pool::open(request.path, request.options);
+  auto pool = opener(request);
   if (!pool) throw refusal(request, pool.error());
-  if (!is_durable(request.options.engine))
-    log(SQLITE_WARNING, request.path + ": this engine is a yardstick; nothing survives a crash");
+  if (!pool->core().engine().is_durable())
+    log(SQLITE_WARNING, request.path + ": this engine is a baseline; nothing survives a crash");
   if (const auto& recovery = pool->recovery(); recovery.records_replayed > 0)
     log(SQLITE_NOTICE,
         request.path + ": replayed " + std::to_string(recovery.records_replayed) + " log records");
@@ -90,10 +92,9 @@ void refuse_other_options(const Database& open, const Request& request) {
   if (request.plain != (open.plain != nullptr))
     throw Refusal{SQLITE_CANTOPEN, request.path + ": open in this process by the VFS perdure" +
                                        (request.plain ? "" : "-plain")};
-  if (request.names_engine && request.options.engine != open.options.engine)
+  if (!request.engine.empty() && request.engine != open.engine)
     throw Refusal{SQLITE_CANTOPEN, request.path + ": open in this process with engine=" +
-                                       std::string(engine_name(open.options.engine)) +
-                                       "; all connections share it"};
+                                       open.engine + "; all connections share it"};
   if (request.names_domain && request.options.domain != open.pool.domain())
     throw Refusal{SQLITE_CANTOPEN, request.path + ": open in this process with domain=" +
                                        std::string(domain_name(open.pool.domain())) +
@@ -112,10 +113,27 @@ PlainStore* plain_store(Pool& pool, const Request& request) {
 
 }  // namespace
 
+Result<Pool> open_with_library(const Request& request) {
+  const auto invalid = [&](const std::string& what) {
+    return Error{Code::kInvalid, request.path + ": " + what};
+  };
+  if (!request.engine.empty() && request.engine != "mnemosyne" && request.engine != "softwrap")
+    return invalid("engine=" + request.engine +
+                   " in its URI; it may be one of mnemosyne, softwrap");
+  if (request.line_ns != 0 || request.alias_words != 0)
+    return invalid("line_ns and alias_words in its URI are the laboratory's; leave them out");
+  ExpertOptions options = request.options;
+  if (request.engine == "softwrap") options.placement = Placement::kPrivatePages;
+  return request.create ? Pool::open_or_create(request.path, options)
+                        : Pool::open(request.path, options);
+}
+
+void open_pools_by(PoolOpener chosen) { opener = chosen; }
+
 Database::Database(const Request& request, Pool opened)
     : path(request.path),
       place(place_of(request.path)),
-      options(request.options),
+      engine(request.engine.empty() ? "mnemosyne" : request.engine),
       pool(std::move(opened)),
       plain(plain_store(pool, request)),
       file(pool, plain != nullptr ? &plain->database : pool.root<StoredFile>(kRoot)) {

@@ -13,6 +13,7 @@
 #include "apps/sqlite/database_file.h"
 #include "apps/sqlite/errors.h"
 #include "apps/sqlite/locks.h"
+#include "perdure/expert.h"
 
 namespace perdure::sqlite {
 
@@ -21,10 +22,22 @@ struct Request {
   std::string path;
   bool plain = false;  // by the VFS perdure-plain
   bool create = false;
-  PoolOptions options;
-  bool names_engine = false;  // else it takes an open pool's
-  bool names_domain = false;
+  ExpertOptions options;
+  std::string engine;         // empty: an open pool's, or the default
+  bool names_domain = false;  // else it takes an open pool's
+  /// For the laboratory's opener: what emulates memory, and the words of its tables. 0: not given.
+  std::uint64_t line_ns = 0;
+  std::uint64_t alias_words = 0;
 };
+
+/// Opens a database's pool, or makes it if the request says so. Errors: as those of Pool; kInvalid for an engine that it does
+/// not know.
+using PoolOpener = Result<Pool> (*)(const Request& request);
+/// The library's engine as "mnemosyne", the default, and with private pages as "softwrap".
+Result<Pool> open_with_library(const Request& request);
+/// Has databases that are opened from now on opened by `opener`: how the laboratory brings the engines of the papers.
+/// Threads: none else uses databases.
+void open_pools_by(PoolOpener opener);
 
 /// A database that is open in this process.
 struct Database {
@@ -34,7 +47,7 @@ struct Database {
   bool moved() const;
   const std::string path;
   const std::pair<dev_t, ino_t> place;
-  const PoolOptions options;
+  const std::string engine;
   Pool pool;
   PlainStore* const plain;  // null: of the VFS perdure
   DatabaseFile file;

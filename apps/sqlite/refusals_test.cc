@@ -129,24 +129,23 @@ TEST_P(Refusals, AFileThatWasRemovedOrReplacedIsNotWrittenAnyMore) {
 
 TEST_P(Refusals, WrongParametersAreNamed) {
   expect_refused(uri(path, "engine=warp"), SQLITE_CANTOPEN,
-                 "engine=warp in its URI; it may be one of mnemosyne, blurred");
+                 "engine=warp in its URI; it may be one of mnemosyne, softwrap");
   expect_refused(uri(path, "domain=core"), SQLITE_CANTOPEN, "one of auto, adr, eadr, sync, dram");
   expect_refused(uri(path, "truncation=x"), SQLITE_CANTOPEN, "truncation=x");
   expect_refused(uri(path, "capacity=1X"), SQLITE_CANTOPEN, "a number of bytes");
   expect_refused(uri(path, "capacity=-1"), SQLITE_CANTOPEN, "a number of bytes");
   expect_refused(uri(path, "capacity=99999999T"), SQLITE_CANTOPEN, "a number of bytes");
   expect_refused(uri(path, "threads=0"), SQLITE_CANTOPEN, "from 1 to 4096");
-  expect_refused(uri(path, "domain=sync&line_ns=1000"), SQLITE_CANTOPEN, "on the adr domain only");
-  expect_refused(uri(path, "engine=softwrap&alias_words=100"), SQLITE_CANTOPEN,
-                 "each must be a power of two");
+  expect_refused(uri(path, "domain=adr&line_ns=1000"), SQLITE_CANTOPEN, "the laboratory's");
+  expect_refused(uri(path, "engine=softwrap&alias_words=100"), SQLITE_CANTOPEN, "the laboratory's");
   expect_refused(uri(path, "nolock=1"), SQLITE_CANTOPEN, "must lock");
   expect_refused(uri(path, "immutable=1"), SQLITE_CANTOPEN, "must lock");
   EXPECT_FALSE(std::filesystem::exists(path));
-  Sql first(uri(path, "engine=blurred&capacity=64M&threads=4&log_limit=64K&truncation=when-full"));
+  Sql first(uri(path, "engine=softwrap&capacity=64M&threads=4&log_limit=64K&truncation=when-full"));
   EXPECT_EQ(first.code(), SQLITE_OK);
   Sql second(uri(path));
   EXPECT_EQ(second.code(), SQLITE_OK) << "without parameters it joins";
-  expect_refused(uri(path, "engine=mnemosyne"), SQLITE_CANTOPEN, "with engine=blurred");
+  expect_refused(uri(path, "engine=mnemosyne"), SQLITE_CANTOPEN, "with engine=softwrap");
 }
 
 TEST_P(Refusals, ReadOnlyConnectionsRead) {

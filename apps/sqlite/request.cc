@@ -60,8 +60,8 @@ Request request_of(const char* name, int flags) {
   Request request;
   request.path = name;
   request.create = (flags & SQLITE_OPEN_CREATE) != 0;
-  PoolOptions& options = request.options;
-  request.names_engine = choose(name, "engine", engine_name, options.engine);
+  ExpertOptions& options = request.options;
+  if (const char* engine = sqlite3_uri_parameter(name, "engine")) request.engine = engine;
   request.names_domain =
       choose(name, "domain", domain_name, options.domain) && options.domain != DomainKind::kAuto;
   choose(name, "truncation", truncation_name, options.truncation);
@@ -72,13 +72,9 @@ Request request_of(const char* name, int flags) {
   if (threads == 0 || threads > 4096)
     refuse(name, "threads", sqlite3_uri_parameter(name, "threads"), "it may be from 1 to 4096");
   options.log_slots = static_cast<std::uint32_t>(threads);
-  read_bytes(name, "alias_words", options.aliases.words);
+  read_bytes(name, "alias_words", request.alias_words);
   read_bytes(name, "private_bytes", options.private_bytes);
-  if (sqlite3_uri_parameter(name, "line_ns") != nullptr) {
-    std::uint64_t line_ns = 0;
-    read_bytes(name, "line_ns", line_ns);
-    options.latency = write_combining_buffer(static_cast<double>(line_ns));
-  }
+  read_bytes(name, "line_ns", request.line_ns);
   return request;
 }
 

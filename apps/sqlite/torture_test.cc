@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "apps/sqlite/sql_fixture.h"
+#include "papers/sqlite_pools.h"
 
 namespace perdure::sqlite::testing {
 namespace {
@@ -55,7 +56,9 @@ struct Way {
   }
 }
 
-struct Torture : ::testing::TestWithParam<Way> {};
+struct Torture : ::testing::TestWithParam<Way> {
+  Torture() { papers::open_databases_in_the_laboratory(); }
+};
 INSTANTIATE_TEST_SUITE_P(
     , Torture,
     ::testing::Values(Way{"Memory", kOnMemory, "", "PRAGMA cache_size=5"},

@@ -313,9 +313,9 @@ TEST_P(Vfs, BackupsCopyInAndOutBetweenPageSizes) {
 }
 
 TEST_P(Vfs, SaysWhatItIs) {
-  Sql sql(uri(path, "engine=blurred"));
+  Sql sql(uri(path, "engine=softwrap"));
   const std::string info = sql.ask("PRAGMA perdure_info");
-  EXPECT_NE(info.find("engine blurred, domain "), std::string::npos) << info;
+  EXPECT_NE(info.find("engine softwrap, domain "), std::string::npos) << info;
   EXPECT_NE(info.find("survives "), std::string::npos) << info;
   char* name = nullptr;
   sqlite3_file_control(sql.db(), "main", SQLITE_FCNTL_VFSNAME, &name);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "bench/comparison/kinds.h"
+#include "papers/pool.h"
 #include "perdure/container/btree_map.h"
 #include "perdure/container/hash_map.h"
 #include "perdure/pool.h"
@@ -13,10 +14,10 @@ namespace perdure::bench::comparison {
 namespace {
 
 Pool open_pool(const StoreOptions& options, DomainKind domain) {
-  PoolOptions pool;
+  papers::LabOptions pool;
   pool.domain = domain;
   pool.log_slots = options.threads + 1;  // and the thread that fills and verifies
-  return Pool::open_or_create(options.dir + "/pool", pool).value();
+  return papers::open_or_create(options.dir + "/pool", pool).value();
 }
 
 class HashMapStore final : public Store {

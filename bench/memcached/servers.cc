@@ -11,6 +11,7 @@
 #include "perdure/error.h"
 #ifdef PERDURE_WITH_BERKELEY_DB
 #include "bench/memcached/berkeley_store.h"
+#include "papers/pool.h"
 #include "perdure/pool.h"
 #endif
 
@@ -174,10 +175,10 @@ void serve_berkeley(const BerkeleyOptions& options) {
   perdure::memcached::Clock clock(perdure::memcached::unix_seconds());
   BerkeleyStore store(options.directory, options.safe, options.threads, clock);
   // The front end asks a syncer whether replies have to wait: of a pool in memory, which nobody writes to, never.
-  PoolOptions small;
+  papers::LabOptions small;
   small.domain = DomainKind::kDram;
   small.capacity_bytes = 64 << 20;
-  Pool pool = Pool::open_or_create(options.directory + "/none.pool", small).value();
+  Pool pool = papers::open_or_create(options.directory + "/none.pool", small).value();
   perdure::memcached::Syncer syncer(pool, false);
   perdure::memcached::Service service;
   service.store = &store;

@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "papers/pool.h"
 #include "perdure/api/pool_core.h"
-#include "perdure/engine/make_engine.h"
 #include "tests/small_pool.h"
 
 namespace perdure {
@@ -16,9 +16,8 @@ using Words = std::array<std::uint64_t, 400>;
 TEST(Undo, WaitsForEachWordAndTwiceAtTheEnd) {
   DomainCounters counters;
   Image image = Image::formatted();
-  Pool pool = Pool::adopt(image.region().value(), [&](const EngineParts& parts) {
-                return make_engine(EngineKind::kUndo, parts, Counted<Dram>(counters));
-              }).value();
+  Pool pool =
+      Pool::adopt(image.region().value(), papers::on_dram(EngineKind::kUndo, &counters)).value();
   auto* words = pool.root<Words>("words");
   for (const std::uint64_t count : {1, 5, 20}) {
     const DomainCounts before = counters.total();
@@ -49,14 +48,14 @@ TEST(Undo, WhatItsLogCannotTakeWordByWordIsLoggedAtOnce) {
 
 TEST(Undo, AnotherTruncationIsRefused) {
   const testing::TempDir directory;
-  PoolOptions options;
+  papers::LabOptions options;
   options.domain = DomainKind::kDram;
   options.engine = EngineKind::kUndo;
   options.truncation = Truncation::kWhenFull;
-  EXPECT_NE(Pool::create(directory / "pool", options).error().message.find("at each commit"),
+  EXPECT_NE(papers::create(directory / "pool", options).error().message.find("at each commit"),
             std::string::npos);
   options.truncation = Truncation::kEachCommit;
-  Pool pool = Pool::create(directory / "pool", options).value();
+  papers::LabPool pool = papers::create(directory / "pool", options).value();
   EXPECT_THROW(pool.set_truncation(Truncation::kBackground), Exception);
 }
 

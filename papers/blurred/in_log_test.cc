@@ -8,6 +8,8 @@
 
 #include <gtest/gtest.h>
 
+#include "papers/blurred/in_log_tx.h"
+#include "papers/blurred/xil_side_log.h"
 #include "perdure/api/pool_core.h"
 #include "tests/small_pool.h"
 
@@ -26,6 +28,9 @@ struct Table {
   std::array<std::uint64_t, 512> word;
 };
 
+/// Whether the running transaction's values are in its log.
+bool in_log(Tx& tx) { return dynamic_cast<blurred::InLogTx&>(tx).in_log(); }
+
 struct InLogTest : ::testing::TestWithParam<Truncation> {
   InLogTest() { pool.set_truncation(GetParam()); }
   /// What a kill at this moment leaves, opened by `engine`.
@@ -37,6 +42,7 @@ struct InLogTest : ::testing::TestWithParam<Truncation> {
     return killed.back()->pool(engine).value();
   }
   LogSlot& slot() { return pool.core().logs().slot(pool.core().context().slot); }
+  XilLog& log() { return *blurred::XilSideLog::of(slot()).log(); }
   Image image = Image::formatted(kTiny);
   std::vector<std::unique_ptr<Image>> killed;
   Pool pool = image.pool(EngineKind::kBlurred, 12).value();
@@ -50,16 +56,16 @@ INSTANTIATE_TEST_SUITE_P(Modes, InLogTest, ::testing::ValuesIn(kModes), [](const
 
 TEST_P(InLogTest, AStoreIsInTheLogAtOnceAndCountsWithItsCommitOnly) {
   pool.atomically([&](Tx& tx) {
-    EXPECT_TRUE(tx.in_log());
+    EXPECT_TRUE(in_log(tx));
     tx.store(table->word[3], 33);
-    EXPECT_EQ(slot().xil->open_records(), 1u);
+    EXPECT_EQ(log().open_records(), 1u);
     tx.store(table->word[3], 44);
-    EXPECT_EQ(slot().xil->open_records(), 1u) << "rewritten in place";
+    EXPECT_EQ(log().open_records(), 1u) << "rewritten in place";
     EXPECT_EQ(tx.load(table->word[3]), 44u);
     EXPECT_EQ(table->word[3], 0u);
     EXPECT_EQ(after_kill().find_root<Table>("table")->word[3], 0u);
   });
-  EXPECT_EQ(slot().xil->open_records(), 0u);
+  EXPECT_EQ(log().open_records(), 0u);
   EXPECT_EQ(table->word[3], 44u);
   EXPECT_EQ(after_kill().find_root<Table>("table")->word[3], 44u);
 }
@@ -68,7 +74,7 @@ TEST_P(InLogTest, AWordRewrittenMoreOftenThanARecordCountsKeepsItsLastValue) {
   pool.atomically([&](Tx& tx) {
     for (std::uint64_t i = 1; i <= 500; ++i) tx.store(table->word[7], i);
     EXPECT_EQ(tx.load(table->word[7]), 500u);
-    EXPECT_TRUE(tx.in_log());
+    EXPECT_TRUE(in_log(tx));
   });
   EXPECT_EQ(after_kill().find_root<Table>("table")->word[7], 500u);
 }
@@ -82,7 +88,7 @@ TEST_P(InLogTest, WhatIsGivenUpLeavesTheLogAndNothingElse) {
       throw GiveUp{};
     }),
                  GiveUp);
-    EXPECT_EQ(slot().xil->open_records(), 0u);
+    EXPECT_EQ(log().open_records(), 0u);
     if (i % 3 == 0) pool.atomically([&](Tx& tx) { tx.store(table->word[i % 512], i); });
     if (i % 20 != 0) continue;
     Pool recovered = after_kill();
@@ -96,7 +102,7 @@ TEST_P(InLogTest, ALogThatFillsIsEmptiedWhileTheTransactionGoesOn) {
   for (std::uint64_t round = 1; round <= 50; ++round) {
     pool.atomically([&](Tx& tx) {
       for (std::uint64_t k = 0; k < 50; ++k) tx.store(table->word[k], round * 100 + k);
-      EXPECT_TRUE(tx.in_log());
+      EXPECT_TRUE(in_log(tx));
       for (std::uint64_t k = 0; k < 50; ++k) EXPECT_EQ(tx.load(table->word[k]), round * 100 + k);
     });
     Pool recovered = after_kill();
@@ -109,12 +115,12 @@ TEST_P(InLogTest, ATransactionTooLargeForTheLogGoesOnWithoutIt) {
   for (std::uint64_t round = 1; round <= 20; ++round) {
     pool.atomically([&](Tx& tx) {
       for (std::uint64_t k = 0; k < 512; ++k) tx.store(table->word[k], round * 1000 + k);
-      EXPECT_FALSE(tx.in_log());
+      EXPECT_FALSE(in_log(tx));
       tx.store(table->word[5], round);
       EXPECT_EQ(tx.load(table->word[6]), round * 1000 + 6);
     });
     pool.atomically([&](Tx& tx) {
-      EXPECT_TRUE(tx.in_log());
+      EXPECT_TRUE(in_log(tx));
       tx.store(table->word[7], round);
     });
     Pool recovered = after_kill();
@@ -169,13 +175,13 @@ TEST_P(InLogTest, TheHeapCommitsWhatItNeedsInTheMiddleOfATransaction) {
       objects.push_back(static_cast<std::uint64_t*>(tx.allocate(bytes)));
       tx.store(*objects.back(), bytes);
     }
-    EXPECT_TRUE(tx.in_log());
+    EXPECT_TRUE(in_log(tx));
   });
   const std::uint64_t live = pool.core().heap().usage().objects;
   EXPECT_EQ(after_kill().core().heap().usage().objects, live);
   pool.atomically([&](Tx& tx) {
     for (std::uint64_t* object : objects) tx.free(object);
-    EXPECT_TRUE(tx.in_log());
+    EXPECT_TRUE(in_log(tx));
   });
   EXPECT_EQ(after_kill().core().heap().usage().objects, live - objects.size());
 }
@@ -252,6 +258,7 @@ TEST(InLog, TheHeadSaysWhichEngineARingIsOf) {
       pool.root<std::uint64_t>("one" + std::to_string(i));
       EXPECT_TRUE(unseal(image.word(head), kSaltInLogHead));
     }
+    EXPECT_EQ(image.word(head), seal(0, kSaltHead)) << "closed, it is as any pool's";
     {
       Pool pool = image.pool(EngineKind::kMnemosyne).value();
       EXPECT_EQ(image.word(head), seal(0, kSaltHead)) << "never used, until a thread needs it";
@@ -259,6 +266,23 @@ TEST(InLog, TheHeadSaysWhichEngineARingIsOf) {
       EXPECT_GT(unseal(image.word(head), kSaltHead).value_or(0), 0u);
     }
   }
+}
+
+TEST(InLog, TheLibraryAloneRefusesWhatAKillLeftAndSaysWhatToDo) {
+  Image image = Image::formatted(kTiny);
+  Pool pool = image.pool(EngineKind::kBlurred).value();
+  *pool.root<std::uint64_t>("one");
+  Image killed = image;
+  const Image before = killed;
+  const Result<Pool> refused = killed.pool();
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, Code::kVersion);
+  EXPECT_NE(refused.error().message.find("perdure-lab recover"), std::string::npos);
+  EXPECT_TRUE(killed == before) << "nothing is written";
+  {
+    Pool recovered = killed.pool(EngineKind::kMnemosyne).value();
+  }  // the laboratory's
+  EXPECT_TRUE(killed.pool().ok());
 }
 
 // ---- the adaptive engine ------------------------------------------------------------------------
@@ -271,7 +295,7 @@ TEST(AdaptiveTest, ItRunsInEitherModeAndAKillLosesNothing) {
   Table expected{};
   for (std::uint64_t i = 1; i <= 12'000; ++i) {
     pool.atomically([&](Tx& tx) {
-      ++ran[tx.in_log()];
+      ++ran[in_log(tx)];
       for (std::uint64_t word = 0; word < 3; ++word)
         tx.store(table->word[(i * 7 + word * 31) % 512], i);
     });

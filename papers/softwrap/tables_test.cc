@@ -1,3 +1,5 @@
+#include "papers/softwrap/tables.h"
+
 #include <array>
 #include <filesystem>
 #include <memory>
@@ -7,9 +9,9 @@
 
 #include <gtest/gtest.h>
 
+#include "papers/pool.h"
 #include "perdure/api/pool_core.h"
 #include "perdure/container/hash_map.h"
-#include "perdure/engine/make_engine.h"
 #include "tests/small_pool.h"
 
 namespace perdure {
@@ -25,16 +27,13 @@ using Words = std::array<std::uint64_t, kWords>;
 class SoftwrapTest : public ::testing::TestWithParam<Truncation> {
  protected:
   Pool open(Image& image) {
-    Pool pool = Pool::adopt(
-                    image.region().value(),
-                    [this](EngineParts parts) {
-                      parts.aliases = {256, 16, 64};
-                      parts.alias_threshold = 32;
-                      return make_engine(EngineKind::kSoftwrapTables, parts,
-                                         Counted<Dram>(counters_, Dram{}));
-                    },
+    Pool pool =
+        Pool::adopt(image.region().value(), {[this](const EngineParts& parts) {
+                      return std::make_unique<softwrap::Tables<Counted<Dram>>>(
+                          parts, Counted<Dram>(counters_), softwrap::TableSizes{{256, 16, 64}, 32});
+                    }},
                     12)
-                    .value();
+            .value();
     pool.set_truncation(GetParam());
     return pool;
   }
@@ -202,14 +201,9 @@ TEST_P(SoftwrapTest, ThreadsShareAMapWhoseNodesComeAndGo) {
 TEST(Softwrap, ACommitWaitsOnceAndAWordGoesHomeOnceForManyCommits) {
   DomainCounters counters;
   Image image = Image::formatted(kWide);
-  Pool pool =
-      Pool::adopt(
-          image.region().value(),
-          [&](EngineParts parts) {
-            return make_engine(EngineKind::kSoftwrapTables, parts, Counted<Dram>(counters, Dram{}));
-          },
-          12)
-          .value();
+  Pool pool = Pool::adopt(image.region().value(),
+                          papers::on_dram(EngineKind::kSoftwrapTables, &counters), 12)
+                  .value();
   pool.set_truncation(Truncation::kWhenFull);
   Words* words = pool.root<Words>("words");
   const auto before = counters.total();
@@ -227,23 +221,23 @@ TEST(Softwrap, ACommitWaitsOnceAndAWordGoesHomeOnceForManyCommits) {
 TEST(Softwrap, OptionsThatItCannotHonourAreRefusedWithWhatItCan) {
   const testing::TempDir directory;
   const std::string path = directory / "softwrap.pool";
-  PoolOptions options;
+  papers::LabOptions options;
   options.domain = DomainKind::kDram;
   options.capacity_bytes = std::uint64_t{64} << 20;
   options.engine = EngineKind::kSoftwrapTables;
   options.truncation = Truncation::kEachCommit;
-  EXPECT_NE(Pool::create(path, options).error().message.find("background or when-full"),
+  EXPECT_NE(papers::create(path, options).error().message.find("background or when-full"),
             std::string::npos);
   options.truncation = Truncation::kAuto;
-  options.aliases.words = 100;
-  EXPECT_NE(Pool::create(path, options).error().message.find("power of two"), std::string::npos);
-  options.aliases.words = 1024;
-  options.alias_threshold = 1;
-  EXPECT_NE(Pool::create(path, options).error().message.find("alias_threshold is 1"),
+  options.tables.limits.words = 100;
+  EXPECT_NE(papers::create(path, options).error().message.find("power of two"), std::string::npos);
+  options.tables.limits.words = 1024;
+  options.tables.threshold = 1;
+  EXPECT_NE(papers::create(path, options).error().message.find("threshold is 1"),
             std::string::npos);
-  options.alias_threshold = 8;
+  options.tables.threshold = 8;
   EXPECT_FALSE(std::filesystem::exists(path));
-  Pool pool = Pool::create(path, options).value();
+  papers::LabPool pool = papers::create(path, options).value();
   EXPECT_THROW(pool.set_truncation(Truncation::kNextCommit), Exception);
 }
 

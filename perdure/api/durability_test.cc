@@ -12,6 +12,7 @@
 
 #include <gtest/gtest.h>
 
+#include "papers/pool.h"
 #include "perdure/domain/sync.h"
 #include "tests/small_pool.h"
 
@@ -72,13 +73,12 @@ class PoolOnDisk {
  public:
   explicit PoolOnDisk(Disk& disk, std::chrono::nanoseconds relaxed_delay = {})
       : memory_(disk.platter), group_(DiskDevice{&disk}, memory_.base()) {
-    pool_.emplace(Pool::adopt(
-                      memory_.region(DomainKind::kSync).value(),
-                      [&](EngineParts parts) {
-                        parts.relaxed_delay = relaxed_delay;
-                        return make_engine(EngineKind::kMnemosyne, parts, Sync<DiskDevice>(group_));
-                      },
-                      10)
+    pool_.emplace(Pool::adopt(memory_.region(DomainKind::kSync).value(), {[&](EngineParts parts) {
+                                parts.tuning.relaxed_delay = relaxed_delay;
+                                return std::make_unique<Redo<Sync<DiskDevice>>>(
+                                    parts, Sync<DiskDevice>(group_));
+                              }},
+                              10)
                       .value());
   }
   Pool& operator*() { return *pool_; }
@@ -265,10 +265,10 @@ TEST(Durability, WhateverTheThreadsDoACutLeavesTheFirstSoMany) {
 
 TEST(Durability, OnMemoryEveryCommitIsStrict) {
   const TempDir directory;
-  PoolOptions options;
+  papers::LabOptions options;
   options.domain = DomainKind::kAdr;
   options.count = true;
-  Pool pool = Pool::create(directory / "memory.pool", options).value();
+  papers::LabPool pool = papers::create(directory / "memory.pool", options).value();
   advance(pool, Durability::kStrict);
   const std::uint64_t before = pool.counts().fences;
   advance(pool, Durability::kRelaxed);
@@ -278,13 +278,13 @@ TEST(Durability, OnMemoryEveryCommitIsStrict) {
 
 TEST(Durability, OnAFileOneWriteMakesAHundredCommitsDurable) {
   const TempDir directory;
-  PoolOptions options;
+  papers::LabOptions options;
   options.domain = DomainKind::kSync;
   options.count = true;
   options.relaxed_delay = std::chrono::milliseconds(0);
   const std::string path = directory / "file.pool";
   {
-    Pool pool = Pool::create(path, options).value();
+    papers::LabPool pool = papers::create(path, options).value();
     advance(pool, Durability::kStrict);
     const std::uint64_t before = pool.counts().fences;
     for (int i = 0; i < 100; ++i) advance(pool, Durability::kRelaxed);

@@ -83,10 +83,9 @@ class PoolOnDisk {
   explicit PoolOnDisk(Disk& disk)
       : memory_(disk.durable), group_(FailingDevice(disk), memory_.base()) {
     opened_.emplace(Pool::adopt(
-        memory_.region(DomainKind::kSync).value(),
-        [this](const EngineParts& parts) {
-          return make_engine(EngineKind::kMnemosyne, parts, Sync<FailingDevice>(group_));
-        },
+        memory_.region(DomainKind::kSync).value(), {[this](const EngineParts& parts) {
+          return std::make_unique<Redo<Sync<FailingDevice>>>(parts, Sync<FailingDevice>(group_));
+        }},
         10));
   }
   Result<Pool>& result() { return *opened_; }

@@ -12,6 +12,7 @@
 
 #include <gtest/gtest.h>
 
+#include "papers/pool.h"
 #include "perdure/api/pool_core.h"
 #include "tests/small_pool.h"
 
@@ -30,8 +31,8 @@ struct Other {
   std::uint64_t more;
 };
 
-PoolOptions small_options() {
-  PoolOptions options;
+papers::LabOptions small_options() {
+  papers::LabOptions options;
   options.capacity_bytes = std::uint64_t{16} << 20;
   options.segment_bytes = std::uint64_t{128} << 10;
   options.ring_bytes = 4096;
@@ -58,8 +59,8 @@ int in_child(Body&& body) {
 
 class PoolOnFile : public ::testing::TestWithParam<DomainKind> {
  protected:
-  PoolOptions options() {
-    PoolOptions with = small_options();
+  papers::LabOptions options() {
+    papers::LabOptions with = small_options();
     with.domain = GetParam();
     return with;
   }
@@ -75,14 +76,14 @@ INSTANTIATE_TEST_SUITE_P(Domains, PoolOnFile,
 
 TEST_P(PoolOnFile, DataIsThereAfterReopening) {
   {
-    Pool pool = Pool::create(path_, options()).value();
+    papers::LabPool pool = papers::create(path_, options()).value();
     auto* counter = pool.root<Counter>("counter");
     EXPECT_EQ(counter->value, 0u) << "a new root is zeroed";
     for (int i = 0; i < 1000; ++i)
       pool.atomically([&](Tx& tx) { tx.store(counter->value, tx.load(counter->value) + 1); });
   }
   for (int opening = 0; opening < 3; ++opening) {
-    Pool pool = Pool::open(path_, options()).value();
+    papers::LabPool pool = papers::open(path_, options()).value();
     EXPECT_EQ(pool.recovery().records_replayed, 0u) << "a closed pool has nothing to replay";
     ASSERT_NE(pool.find_root<Counter>("counter"), nullptr);
     EXPECT_EQ(pool.find_root<Counter>("counter")->value, 1000u);
@@ -90,9 +91,9 @@ TEST_P(PoolOnFile, DataIsThereAfterReopening) {
 }
 
 TEST_P(PoolOnFile, WhatAChildCommittedBeforeItDiedIsThere) {
-  Pool::create(path_, options()).value();
+  papers::create(path_, options()).value();
   const int status = in_child([&] {
-    Pool pool = Pool::open(path_, options()).value();
+    papers::LabPool pool = papers::open(path_, options()).value();
     auto* counter = pool.root<Counter>("counter");
     for (int i = 0; i < 500; ++i)
       pool.atomically([&](Tx& tx) { tx.store(counter->value, tx.load(counter->value) + 1); });
@@ -100,13 +101,13 @@ TEST_P(PoolOnFile, WhatAChildCommittedBeforeItDiedIsThere) {
     return 1;
   });
   ASSERT_EQ(status, 0);
-  Pool pool = Pool::open(path_, options()).value();
+  papers::LabPool pool = papers::open(path_, options()).value();
   EXPECT_GT(pool.recovery().records_replayed, 0u);
   EXPECT_EQ(pool.find_root<Counter>("counter")->value, 500u);
 }
 
 TEST_P(PoolOnFile, GrowsWithoutMovingAnything) {
-  Pool pool = Pool::create(path_, options()).value();
+  papers::LabPool pool = papers::create(path_, options()).value();
   auto* counter = pool.root<Counter>("counter");
   const auto before = std::filesystem::file_size(path_);
   std::vector<std::uint64_t*> objects;
@@ -123,7 +124,7 @@ TEST_P(PoolOnFile, GrowsWithoutMovingAnything) {
 }
 
 TEST_P(PoolOnFile, SaysWhatItGuarantees) {
-  Pool pool = Pool::create(path_, options()).value();
+  papers::LabPool pool = papers::create(path_, options()).value();
   EXPECT_NE(pool.domain(), DomainKind::kAuto);
   EXPECT_FALSE(pool.guarantee().empty());
   EXPECT_TRUE(GetParam() == DomainKind::kAuto || pool.domain() == GetParam());
@@ -131,7 +132,7 @@ TEST_P(PoolOnFile, SaysWhatItGuarantees) {
 
 TEST_P(PoolOnFile, CheckpointLeavesNothingToReplay) {
   const int status = in_child([&] {
-    Pool pool = Pool::create(path_, options()).value();
+    papers::LabPool pool = papers::create(path_, options()).value();
     auto* counter = pool.root<Counter>("counter");
     pool.atomically([&](Tx& tx) { tx.store(counter->value, 5); });
     pool.checkpoint();
@@ -139,25 +140,25 @@ TEST_P(PoolOnFile, CheckpointLeavesNothingToReplay) {
     return 1;
   });
   ASSERT_EQ(status, 0);
-  Pool pool = Pool::open(path_, options()).value();
+  papers::LabPool pool = papers::open(path_, options()).value();
   EXPECT_EQ(pool.recovery().records_replayed, 0u);
   EXPECT_EQ(pool.find_root<Counter>("counter")->value, 5u);
 }
 
 TEST_P(PoolOnFile, AssigningAnotherPoolClosesTheFirst) {
-  PoolOptions counted = options();
+  papers::LabOptions counted = options();
   counted.count = true;
-  Pool pool = Pool::create(path_, counted).value();
+  papers::LabPool pool = papers::create(path_, counted).value();
   auto* counter = pool.root<Counter>("counter");
   pool.atomically([&](Tx& tx) { tx.store(counter->value, 5); });
-  pool = Pool::create(dir_ / "second", counted).value();
+  pool = papers::create(dir_ / "second", counted).value();
   EXPECT_EQ(pool.find_root<Counter>("counter"), nullptr);
-  EXPECT_EQ(Pool::open(path_, options()).value().find_root<Counter>("counter")->value, 5u);
+  EXPECT_EQ(papers::open(path_, options()).value().find_root<Counter>("counter")->value, 5u);
 }
 
 TEST_P(PoolOnFile, TwoPoolsAreOpenAtTheSameTime) {
-  Pool first = Pool::create(path_, options()).value();
-  Pool second = Pool::create(dir_ / "second", options()).value();
+  papers::LabPool first = papers::create(path_, options()).value();
+  papers::LabPool second = papers::create(dir_ / "second", options()).value();
   auto* a = first.root<Counter>("counter");
   auto* b = second.root<Counter>("counter");
   first.atomically([&](Tx& tx) {
@@ -174,55 +175,57 @@ TEST(PoolFile, CreateNeverOverwrites) {
   TempDir dir;
   const std::string path = dir / "pool";
   std::ofstream(path) << "precious";
-  EXPECT_EQ(Pool::create(path, small_options()).error().code, Code::kExists);
+  EXPECT_EQ(papers::create(path, small_options()).error().code, Code::kExists);
   EXPECT_EQ(file_contents(path), "precious");
 }
 
 TEST(PoolFile, OpenOrCreateDoesEither) {
   TempDir dir;
   const std::string path = dir / "pool";
-  EXPECT_EQ(Pool::open(path, small_options()).error().code, Code::kNotFound);
-  Pool::open_or_create(path, small_options()).value().root<Counter>("counter");
-  EXPECT_NE(Pool::open_or_create(path, small_options()).value().find_root<Counter>("counter"),
+  EXPECT_EQ(papers::open(path, small_options()).error().code, Code::kNotFound);
+  papers::open_or_create(path, small_options()).value().root<Counter>("counter");
+  EXPECT_NE(papers::open_or_create(path, small_options()).value().find_root<Counter>("counter"),
             nullptr);
   std::ofstream(dir / "foreign") << "precious, and longer than a superblock: "
                                  << std::string(200, 'x');
-  EXPECT_EQ(Pool::open_or_create(dir / "foreign", small_options()).error().code, Code::kForeign);
+  EXPECT_EQ(papers::open_or_create(dir / "foreign", small_options()).error().code, Code::kForeign);
 }
 
 TEST(PoolFile, BadOptionsAreRefusedAsErrors) {
   TempDir dir;
   const auto refused = [&](auto change) {
-    PoolOptions options = small_options();
+    papers::LabOptions options = small_options();
     change(options);
-    auto created = Pool::create(dir / "pool", options);
+    auto created = papers::create(dir / "pool", options);
     std::string code = created.ok() ? "created" : std::string(code_name(created.error().code));
     EXPECT_EQ(std::filesystem::exists(dir / "pool"), false) << code;
     std::filesystem::remove(dir / "pool");
     return code;
   };
-  EXPECT_EQ(refused([](PoolOptions& o) { o.segment_bytes = 100000; }), "invalid");
-  EXPECT_EQ(refused([](PoolOptions& o) { o.segment_bytes = 0; }), "invalid");
-  EXPECT_EQ(refused([](PoolOptions& o) { o.segment_bytes = std::uint64_t{1} << 40; }), "invalid");
-  EXPECT_EQ(refused([](PoolOptions& o) { o.capacity_bytes = 0; }), "invalid");
-  EXPECT_EQ(refused([](PoolOptions& o) { o.capacity_bytes = ~std::uint64_t{0}; }), "invalid");
-  EXPECT_EQ(refused([](PoolOptions& o) { o.ring_bytes = 100; }), "invalid");
-  EXPECT_EQ(refused([](PoolOptions& o) { o.log_slots = 0; }), "invalid");
-  EXPECT_EQ(refused([](PoolOptions& o) { o.log_slots = 1000000; }), "invalid");
-  EXPECT_EQ(refused([](PoolOptions& o) { o.root_entries = 0; }), "invalid");
-  EXPECT_EQ(refused([](PoolOptions& o) { o.latency = LatencyModel{}; }), "invalid");
+  EXPECT_EQ(refused([](papers::LabOptions& o) { o.segment_bytes = 100000; }), "invalid");
+  EXPECT_EQ(refused([](papers::LabOptions& o) { o.segment_bytes = 0; }), "invalid");
+  EXPECT_EQ(refused([](papers::LabOptions& o) { o.segment_bytes = std::uint64_t{1} << 40; }),
+            "invalid");
+  EXPECT_EQ(refused([](papers::LabOptions& o) { o.capacity_bytes = 0; }), "invalid");
+  EXPECT_EQ(refused([](papers::LabOptions& o) { o.capacity_bytes = ~std::uint64_t{0}; }),
+            "invalid");
+  EXPECT_EQ(refused([](papers::LabOptions& o) { o.ring_bytes = 100; }), "invalid");
+  EXPECT_EQ(refused([](papers::LabOptions& o) { o.log_slots = 0; }), "invalid");
+  EXPECT_EQ(refused([](papers::LabOptions& o) { o.log_slots = 1000000; }), "invalid");
+  EXPECT_EQ(refused([](papers::LabOptions& o) { o.root_entries = 0; }), "invalid");
+  EXPECT_EQ(refused([](papers::LabOptions& o) { o.latency = LatencyModel{}; }), "invalid");
 }
 
 TEST(PoolFile, UnlessAskedForALogHasTheSizeThatSuitsTheStorage) {
   TempDir dir;
   const auto ring_kib = [&](DomainKind domain, std::uint64_t capacity_mib) {
-    PoolOptions options = small_options();
+    papers::LabOptions options = small_options();
     options.domain = domain;
     options.ring_bytes = 0;
     options.capacity_bytes = capacity_mib << 20;
     options.log_slots = 8;
     std::filesystem::remove(dir / "pool");
-    Pool pool = Pool::create(dir / "pool", options).value();
+    papers::LabPool pool = papers::create(dir / "pool", options).value();
     pool.atomically([&](Tx& tx) { tx.store(*pool.root<std::uint64_t>("word"), 1); });
     return pool.core().region().geometry().ring_bytes >> 10;
   };
@@ -234,12 +237,12 @@ TEST(PoolFile, UnlessAskedForALogHasTheSizeThatSuitsTheStorage) {
 
 TEST(PoolFile, AnAbsurdLockTableIsRefusedAsAnError) {
   TempDir dir;
-  Pool::create(dir / "pool", small_options()).value();
+  papers::create(dir / "pool", small_options()).value();
   for (const unsigned bits : {61u, 64u, 200u}) {
-    PoolOptions options = small_options();
+    papers::LabOptions options = small_options();
     options.lock_bits = bits;
-    std::optional<Result<Pool>> opened;
-    ASSERT_NO_THROW(opened.emplace(Pool::open(dir / "pool", options))) << bits;
+    std::optional<Result<papers::LabPool>> opened;
+    ASSERT_NO_THROW(opened.emplace(papers::open(dir / "pool", options))) << bits;
     EXPECT_FALSE(opened->ok()) << bits;
   }
 }
@@ -247,11 +250,11 @@ TEST(PoolFile, AnAbsurdLockTableIsRefusedAsAnError) {
 TEST(PoolFile, AFailedOpenLeavesTheFileAlone) {
   TempDir dir;
   const std::string path = dir / "pool";
-  Pool::create(path, small_options()).value().root<Counter>("counter");
+  papers::create(path, small_options()).value().root<Counter>("counter");
   std::string bytes = file_contents(path);
   bytes[64] ^= 1;  // the geometry
   std::ofstream(path, std::ios::binary) << bytes;
-  EXPECT_EQ(Pool::open(path, small_options()).error().code, Code::kCorrupt);
+  EXPECT_EQ(papers::open(path, small_options()).error().code, Code::kCorrupt);
   EXPECT_EQ(file_contents(path), bytes);
 }
 
@@ -259,7 +262,7 @@ TEST(PoolFile, InspectingChangesNothing) {
   TempDir dir;
   const std::string path = dir / "pool";
   in_child([&] {  // dies with records in its log
-    Pool pool = Pool::create(path, small_options()).value();
+    papers::LabPool pool = papers::create(path, small_options()).value();
     pool.root<Counter>("counter");
     ::_exit(0);
     return 1;
@@ -273,7 +276,7 @@ TEST(PoolFile, InspectingChangesNothing) {
     inspected.atomically([&](Tx& tx) { tx.store(const_cast<Counter*>(counter)->value, 7); });
     EXPECT_EQ(counter->value, 7u);
     EXPECT_TRUE(Pool::inspect(path).ok()) << "two may look at the same time";
-    EXPECT_EQ(Pool::open(path, small_options()).error().code, Code::kBusy)
+    EXPECT_EQ(papers::open(path, small_options()).error().code, Code::kBusy)
         << "but nobody writes meanwhile";
   }
   EXPECT_EQ(file_contents(path), before);
@@ -386,15 +389,15 @@ TEST(PoolEngines, TheYardsticksRunTheSamePrograms) {
 
 TEST(PoolEngines, CountsAreZeroUnlessAskedFor) {
   TempDir dir;
-  PoolOptions options = small_options();
+  papers::LabOptions options = small_options();
   options.domain = DomainKind::kDram;
   {
-    Pool pool = Pool::create(dir / "pool", options).value();
+    papers::LabPool pool = papers::create(dir / "pool", options).value();
     pool.root<Counter>("counter");
     EXPECT_EQ(pool.counts().fences, 0u);
   }
   options.count = true;
-  Pool pool = Pool::open(dir / "pool", options).value();
+  papers::LabPool pool = papers::open(dir / "pool", options).value();
   auto* counter = pool.root<Counter>("counter");
   const DomainCounts before = pool.counts();
   pool.atomically([&](Tx& tx) { tx.store(counter->value, 1); });
@@ -468,13 +471,13 @@ TEST(PoolThreads, AThreadMayOutliveThePool) {
 
 #if !defined(__SANITIZE_THREAD__)
 TEST_P(PoolOnFile, AForkedChildIsRefusedAndTheParentGoesOn) {
-  Pool pool = Pool::create(path_, options()).value();
+  papers::LabPool pool = papers::create(path_, options()).value();
   auto* counter = pool.root<Counter>("counter");
   pool.atomically([&](Tx& tx) { tx.store(counter->value, 1); });
   const int status = in_child([&] {
     if (code_thrown_by([&] { pool.atomically([](Tx&) {}); }) != "misuse") return 1;
     if (code_thrown_by([&] { pool.read_only([](Tx&) {}); }) != "misuse") return 2;
-    if (Pool::open(path_, options()).error().code != Code::kBusy) return 3;
+    if (papers::open(path_, options()).error().code != Code::kBusy) return 3;
     {
       Pool gone = std::move(pool);
     }  // closing in the child must not touch the parent's pool
@@ -483,7 +486,7 @@ TEST_P(PoolOnFile, AForkedChildIsRefusedAndTheParentGoesOn) {
   EXPECT_EQ(status, 0);
   pool.atomically([&](Tx& tx) { tx.store(counter->value, 2); });
   EXPECT_EQ(counter->value, 2u);
-  EXPECT_EQ(Pool::open(path_, options()).error().code, Code::kBusy)
+  EXPECT_EQ(papers::open(path_, options()).error().code, Code::kBusy)
       << "the child's exit did not unlock it";
 }
 
@@ -492,7 +495,7 @@ TEST_P(PoolOnFile, AChildThatLivesOnDoesNotKeepAClosedPoolBusy) {
   ASSERT_EQ(::pipe(pipe.data()), 0);
   pid_t child = 0;
   {
-    Pool pool = Pool::create(path_, options()).value();
+    papers::LabPool pool = papers::create(path_, options()).value();
     child = ::fork();
     if (child == 0) {
       char byte = 0;
@@ -500,7 +503,7 @@ TEST_P(PoolOnFile, AChildThatLivesOnDoesNotKeepAClosedPoolBusy) {
       ::_exit(0);
     }
   }
-  auto reopened = Pool::open(path_, options());
+  auto reopened = papers::open(path_, options());
   EXPECT_TRUE(reopened.ok()) << reopened.error().message;
   (void)!::write(pipe[1], "x", 1);
   ::waitpid(child, nullptr, 0);

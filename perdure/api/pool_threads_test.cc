@@ -10,6 +10,7 @@
 
 #include "perdure/api/pool_core.h"
 #include "perdure/append_log.h"
+#include "perdure/expert.h"
 #include "tests/small_pool.h"
 
 namespace perdure {
@@ -228,7 +229,7 @@ TEST(PoolThreads, ASizeIsThatOfTheSnapshotOrAConflict) {
 // one with what the transaction itself has read.
 TEST(PoolThreads, SpaceWrittenPastATransactionIsNoConflictWithItself) {
   Image image = Image::formatted();
-  Pool pool = image.pool(EngineKind::kMnemosyne, 2).value();
+  Pool pool = image.pool(2).value();
   auto* words = pool.root<std::array<std::uint64_t, 2000>>("words");
   int attempts = 0;
   pool.atomically([&](Tx& tx) {
@@ -245,7 +246,7 @@ TEST(PoolThreads, SpaceWrittenPastATransactionIsNoConflictWithItself) {
 #if !defined(__SANITIZE_THREAD__)  // which does not follow into a child that makes threads or maps
 TEST(PoolThreads, AChildMayReplaceTheInheritedPoolByItsOwn) {
   TempDir dir;
-  PoolOptions options;
+  ExpertOptions options;
   options.capacity_bytes = std::uint64_t{16} << 20;
   options.log_slots = 2;
   options.domain = DomainKind::kDram;

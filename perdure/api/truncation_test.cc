@@ -11,6 +11,7 @@
 
 #include <gtest/gtest.h>
 
+#include "papers/pool.h"
 #include "perdure/api/pool_core.h"
 #include "tests/small_space.h"
 
@@ -33,9 +34,9 @@ struct Table {
 };
 
 /// A pool with logs so small that they fill all the time.
-PoolOptions tiny_logs(DomainKind domain, Truncation truncation,
-                      EngineKind engine = EngineKind::kMnemosyne) {
-  PoolOptions options;
+papers::LabOptions tiny_logs(DomainKind domain, Truncation truncation,
+                             EngineKind engine = EngineKind::kMnemosyne) {
+  papers::LabOptions options;
   options.engine = engine;
   options.domain = domain;
   options.truncation = truncation;
@@ -56,8 +57,8 @@ class TruncationTest
   DomainKind domain() const { return std::get<1>(GetParam()); }
   EngineKind engine() const { return std::get<2>(GetParam()); }
   bool on_memory() const { return domain() != DomainKind::kSync; }
-  PoolOptions options() const { return tiny_logs(domain(), mode(), engine()); }
-  Pool open() const { return Pool::open_or_create(path_, options()).value(); }
+  papers::LabOptions options() const { return tiny_logs(domain(), mode(), engine()); }
+  Pool open() const { return papers::open_or_create(path_, options()).value(); }
   /// Fewer where each one waits for a device.
   int times(int on_memory_times) const {
     return std::max(1, on_memory_times / (on_memory() ? 1 : 20) / (kSanitized ? 10 : 1));
@@ -136,8 +137,8 @@ TEST_P(TruncationTest, ResultsAreThoseOfEveryOtherChoice) {
   const int rounds = times(1000);
   std::uint64_t expected = 0;
   {
-    Pool pool =
-        Pool::create(dir_ / "plain", tiny_logs(DomainKind::kDram, Truncation::kAuto)).value();
+    papers::LabPool pool =
+        papers::create(dir_ / "plain", tiny_logs(DomainKind::kDram, Truncation::kAuto)).value();
     expected = work(pool, rounds);
   }
   {
@@ -217,11 +218,11 @@ TEST_P(TruncationTest, OfWhatIsAcknowledgedTheLogsHoldWhatTheModeSays) {
 TEST_P(TruncationTest, ALimitBoundsWhatRecoveryReplays) {
   // What a crash at any of some moments leaves to replay, at most, and what was committed in all.
   const auto most_records = [&](std::uint64_t limit) {
-    PoolOptions options = this->options();
+    papers::LabOptions options = this->options();
     options.ring_bytes = std::uint64_t{128} << 10;
     options.log_limit_bytes = limit;
     path_ = dir_ / ("pool" + std::to_string(limit));
-    Pool pool = Pool::create(path_, options).value();
+    papers::LabPool pool = papers::create(path_, options).value();
     auto* table = pool.root<Table>("table");
     std::uint64_t most = 0;
     for (std::uint64_t i = 1; i <= 1000; ++i) {
@@ -247,9 +248,9 @@ TEST_P(TruncationTest, ALimitBoundsWhatRecoveryReplays) {
     // (Of a file's the last relaxed ones are under way to it.)
     EXPECT_GE(most_records(0), 500u) << "without a limit the ring has room for all";
   }
-  PoolOptions too_low = options();
+  papers::LabOptions too_low = options();
   too_low.log_limit_bytes = 4096;
-  EXPECT_EQ(Pool::open(path_, too_low).error().code, Code::kInvalid);
+  EXPECT_EQ(papers::open(path_, too_low).error().code, Code::kInvalid);
 }
 
 // ---- threads ------------------------------------------------------------------------------------
@@ -288,11 +289,11 @@ INSTANTIATE_TEST_SUITE_P(
 TEST_P(SwitchingTest, TheChoiceMayChangeWhileFourThreadsCommit) {
   TempDir dir;
   const auto [domain, engine] = GetParam();
-  const PoolOptions options = tiny_logs(domain, Truncation::kAuto, engine);
+  const papers::LabOptions options = tiny_logs(domain, Truncation::kAuto, engine);
   std::array<std::uint64_t, 4> done{};
   std::uint64_t objects = 0;
   {
-    Pool pool = Pool::create(dir / "pool", options).value();
+    papers::LabPool pool = papers::create(dir / "pool", options).value();
     auto* table = pool.root<Table>("table");
     objects = pool.core().heap().usage().objects;
     std::atomic<bool> stop{false};
@@ -321,7 +322,7 @@ TEST_P(SwitchingTest, TheChoiceMayChangeWhileFourThreadsCommit) {
     stop = true;
     for (std::thread& thread : threads) thread.join();
   }
-  Pool pool = Pool::open(dir / "pool", options).value();
+  papers::LabPool pool = papers::open(dir / "pool", options).value();
   const auto* table = pool.find_root<Table>("table");
   std::uint64_t sum = 0;
   for (std::size_t t = 0; t < 4; ++t) {
@@ -336,8 +337,8 @@ TEST_P(SwitchingTest, TheChoiceMayChangeWhileFourThreadsCommit) {
 
 TEST(Truncation, TwoThreadsMayChooseAtTheSameTime) {
   TempDir dir;
-  Pool pool =
-      Pool::create(dir / "pool", tiny_logs(DomainKind::kDram, Truncation::kBackground)).value();
+  papers::LabPool pool =
+      papers::create(dir / "pool", tiny_logs(DomainKind::kDram, Truncation::kBackground)).value();
   auto* table = pool.root<Table>("table");
   std::vector<std::thread> threads;
   for (std::size_t t = 0; t < 2; ++t) {
@@ -354,11 +355,11 @@ TEST(Truncation, TwoThreadsMayChooseAtTheSameTime) {
 
 TEST(Truncation, IsRefusedWhereThereAreNoLogs) {
   TempDir dir;
-  PoolOptions options = tiny_logs(DomainKind::kDram, Truncation::kBackground);
+  papers::LabOptions options = tiny_logs(DomainKind::kDram, Truncation::kBackground);
   options.engine = EngineKind::kNonatomic;
-  EXPECT_EQ(Pool::create(dir / "pool", options).error().code, Code::kInvalid);
+  EXPECT_EQ(papers::create(dir / "pool", options).error().code, Code::kInvalid);
   options.truncation = Truncation::kAuto;
-  Pool pool = Pool::open_or_create(dir / "pool", options).value();
+  papers::LabPool pool = papers::open_or_create(dir / "pool", options).value();
   EXPECT_EQ(code_thrown_by([&] { pool.set_truncation(Truncation::kWhenFull); }), "misuse");
 }
 
@@ -448,7 +449,7 @@ TEST_P(TruncationTest, AForkedChildNeitherHangsNorHarms) {
                 if (!refused([&] { pool.checkpoint(); })) return 2;
                 if (!refused([&] { pool.set_truncation(Truncation::kBackground); })) return 3;
                 // Closes what was inherited, with all that other threads may have held at the fork.
-                pool = Pool::create(dir_ / ("child" + std::to_string(i)), options()).value();
+                pool = papers::create(dir_ / ("child" + std::to_string(i)), options()).value();
                 auto* mine = pool.root<Table>("table");
                 pool.atomically([&](Tx& tx) { tx.store(mine->word[0], 7); });
                 pool.checkpoint();
@@ -458,7 +459,7 @@ TEST_P(TruncationTest, AForkedChildNeitherHangsNorHarms) {
   }
   stop = true;
   for (std::thread& thread : threads) thread.join();
-  pool = Pool::create(dir_ / "elsewhere", options()).value();
+  pool = papers::create(dir_ / "elsewhere", options()).value();
   Pool again = open();
   EXPECT_EQ(again.recovery().records_replayed, 0u);
   for (std::size_t t = 0; t < 3; ++t)

@@ -359,9 +359,9 @@ TEST_P(WrapsOn, AChildOfForkIsRefused) {
 TEST(WrapsCost, AWrapWaitsOnceAndOneThatStoresNothingNever) {
   DomainCounters counters;
   Image image = Image::formatted();
-  Pool pool = Pool::adopt(image.region().value(), [&](const EngineParts& parts) {
-                return make_engine(EngineKind::kSoftwrapTables, parts, Counted<Dram>(counters));
-              }).value();
+  Pool pool =
+      Pool::adopt(image.region().value(), papers::on_dram(EngineKind::kSoftwrapTables, &counters))
+          .value();
   auto* words = pool.root<Words>("words");
   Wraps wraps(pool, kTiny);
   wraps.run([&] { wraps.store((*words)[0], 1); });

@@ -14,6 +14,7 @@
 
 #include <gtest/gtest.h>
 
+#include "papers/pool.h"
 #include "perdure/api/pool_core.h"
 #include "perdure/pool.h"
 #include "perdure/tx.h"
@@ -80,7 +81,7 @@ class PoolWorld {
     options_.ring_bytes = std::uint64_t{64} << 10;
     options_.log_slots = 8;
     options_.lock_bits = 16;
-    pool_.emplace(Pool::create(path_, options_).value());
+    pool_.emplace(papers::create(path_, options_).value());
   }
   /// The root of this type. Its own heap object is not among the live ones: no container owns it.
   template <class T>
@@ -103,14 +104,14 @@ class PoolWorld {
   }
   void reopen() {
     pool_.reset();
-    pool_.emplace(Pool::open(path_, options_).value());
+    pool_.emplace(papers::open(path_, options_).value());
   }
   Pool& pool() { return *pool_; }
 
  private:
   TempDir directory_;
   std::string path_ = directory_ / "pool";
-  PoolOptions options_;
+  papers::LabOptions options_;
   std::optional<Pool> pool_;
   std::set<std::uint64_t> roots_;
 };

@@ -203,9 +203,8 @@ TEST_P(TransactionTest, AStoreOutsideThePoolIsRefused) {
 TEST_P(TransactionTest, AReadOnlyTransactionCostsNothing) {
   Image other = Image::formatted(kWide);
   DomainCounters counters;
-  Pool counted = Pool::adopt(other.region().value(), [&](const EngineParts& parts) {
-                   return make_engine(GetParam(), parts, Counted<Dram>(counters));
-                 }).value();
+  Pool counted =
+      Pool::adopt(other.region().value(), papers::on_dram(GetParam(), &counters)).value();
   auto* words = counted.root<Accounts>("accounts");
   const DomainCounts before = counters.total();
   counted.read_only([&](Tx& tx) { return tx.load(words->balance[3]); });

@@ -47,7 +47,8 @@ struct LogAreaTest : ::testing::Test {
     made->open().value();
     return made;
   }();
-  Dram domain;
+  Dram dram;
+  PrimitivesOf<Dram> domain{dram};
 };
 
 TEST_F(LogAreaTest, AnEmptyPoolHasNothingToReplay) {

@@ -9,6 +9,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "papers/pool.h"
 #include "perdure/object.h"
 #include "tests/object_fixture.h"
 
@@ -28,11 +29,15 @@ using Heap = object_heap<Node>;
 
 class ObjectFiles : public testing::ObjectTest {
  protected:
-  PoolOptions options() {
-    PoolOptions options;
+  papers::LabOptions options() {
+    papers::LabOptions options;
     options.engine = GetParam();
     options.capacity_bytes = std::uint64_t{64} << 20;
     return options;
+  }
+  static Result<Heap> opened(Result<papers::LabPool> pool) {
+    if (!pool) return pool.error();
+    return Heap::in_own_pool(std::move(pool).value());
   }
   std::string code_of(Result<Heap> opened) {
     return opened ? "opened" : std::string(code_name(opened.error().code));
@@ -46,22 +51,22 @@ class ObjectFiles : public testing::ObjectTest {
 PERDURE_ON_ENGINES(ObjectFiles);
 
 TEST_P(ObjectFiles, AreMadeOnceAndOpenedAgain) {
-  EXPECT_EQ(code_of(Heap::open(path, options())), "not-found");
+  EXPECT_EQ(code_of(opened(papers::open(path, options()))), "not-found");
   {
-    Heap heap = Heap::create(path, options()).value();
+    Heap heap = opened(papers::create(path, options())).value();
     EXPECT_EQ(heap.generation(), 1u);
     heap.atomically([](auto root) { root->value = 5; });
-    EXPECT_EQ(code_of(Heap::open(path, options())), "busy");
+    EXPECT_EQ(code_of(opened(papers::open(path, options()))), "busy");
   }
-  EXPECT_EQ(code_of(Heap::create(path, options())), "exists");
-  Heap heap = Heap::open_or_create(path, options()).value();
+  EXPECT_EQ(code_of(opened(papers::create(path, options()))), "exists");
+  Heap heap = opened(papers::open_or_create(path, options())).value();
   EXPECT_EQ(heap.generation(), 2u);
   EXPECT_EQ(value_in(heap), 5);
 }
 
 TEST_P(ObjectFiles, OfOtherKindsAreRefused) {
   std::ofstream(path) << std::string(100'000, 'x');
-  EXPECT_EQ(code_of(Heap::open_or_create(path, options())), "foreign");
+  EXPECT_EQ(code_of(opened(papers::open_or_create(path, options()))), "foreign");
   const std::string bare = dir / "bare.pool";
   {
     Pool pool = Pool::create(bare, options()).value();
@@ -73,7 +78,7 @@ TEST_P(ObjectFiles, OfOtherKindsAreRefused) {
 
 TEST_P(ObjectFiles, AreCopiedAndRenamedAndOpenedTogether) {
   {
-    Heap heap = Heap::create(path, options()).value();
+    Heap heap = opened(papers::create(path, options())).value();
     heap.atomically([&](auto root) {
       root->next = heap.make<Node>();
       root->next->value = 8;
@@ -93,7 +98,7 @@ TEST_P(ObjectFiles, AreCopiedAndRenamedAndOpenedTogether) {
 
 TEST_P(ObjectFiles, OfAProcessThatDiedRecoverOnACopy) {
   EXPECT_EQ(in_child([&] {
-              Heap heap = Heap::create(path, options()).value();
+              Heap heap = opened(papers::create(path, options())).value();
               heap.atomically([&](auto root) { root->value = 6; });
               const auto held = heap.atomically([&] { return handle<Node>(heap.make<Node>()); });
               ::_exit(7);
@@ -129,7 +134,7 @@ TEST_P(ObjectFiles, HoldOtherRootsBeside) {
 }
 
 TEST_P(ObjectFiles, SayWhoTheyAreWhenHeapsAreMixed) {
-  Heap a = Heap::create(path, options()).value();
+  Heap a = opened(papers::create(path, options())).value();
   Heap b = Heap::create(dir / "b.heap", options()).value();
   const auto held = a.atomically([](auto root) { return handle<Node>(root); });
   EXPECT_THAT(testing::thrown_by([&] { b.atomically([&](auto root) { root->next = held; }); }),

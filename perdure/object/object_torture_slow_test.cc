@@ -15,6 +15,7 @@
 
 #include <gtest/gtest.h>
 
+#include "papers/pool.h"
 #include "tests/object_workload.h"
 #include "tests/small_pool.h"
 
@@ -37,8 +38,9 @@ std::uint64_t kills_of_each() {
 
 class ObjectTorture : public ::testing::TestWithParam<std::tuple<DomainKind, EngineKind>> {};
 
-[[noreturn]] void work(const std::string& path, const PoolOptions& options, std::uint64_t seed) {
-  GraphHeap heap = GraphHeap::open_or_create(path, options).value();
+[[noreturn]] void work(const std::string& path, const papers::LabOptions& options,
+                       std::uint64_t seed) {
+  GraphHeap heap = GraphHeap::in_own_pool(papers::open_or_create(path, options).value()).value();
   prepare(heap);
   std::vector<std::thread> threads;
   for (std::size_t t = 0; t < Graph::kThreads; ++t) {
@@ -57,7 +59,7 @@ class ObjectTorture : public ::testing::TestWithParam<std::tuple<DomainKind, Eng
 TEST_P(ObjectTorture, FindsTheHeapWholeAfterEachKill) {
   const testing::TempDir dir("/dev/shm/");
   const std::string path = dir / "torture.heap";
-  PoolOptions options;
+  papers::LabOptions options;
   std::tie(options.domain, options.engine) = GetParam();
   options.capacity_bytes = std::uint64_t{1} << 30;
   options.segment_bytes = std::uint64_t{128} << 10;

@@ -206,7 +206,7 @@ class Mutator {
 
 void open_and_use(Image& image) {
   try {
-    auto pool = image.pool(EngineKind::kMnemosyne, 6);
+    auto pool = image.pool(6);
     if (pool) (void)testing::walk(pool.value());
   } catch (const Exception&) {  // a clean refusal
   }

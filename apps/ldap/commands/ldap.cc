@@ -12,6 +12,7 @@
 #include "apps/ldap/matching.h"
 #include "apps/ldap/protocol.h"
 #include "apps/ldap/server.h"
+#include "perdure/expert.h"
 #include "tools/command.h"
 #include "tools/progress.h"
 
@@ -33,7 +34,7 @@ struct LdapOptions {
   std::uint64_t limit = 0;
   std::uint64_t threads = 32;
   bool json = false;
-  PoolOptions options;
+  ExpertOptions options;
 };
 
 /// Rings long enough that many updates share one pass of writing home pages, and as many as there

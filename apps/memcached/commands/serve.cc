@@ -7,6 +7,7 @@
 #include "apps/memcached/layout.h"
 #include "apps/memcached/pool_store.h"
 #include "apps/memcached/server.h"
+#include "perdure/expert.h"
 #include "tools/command.h"
 
 namespace perdure::memcached {
@@ -23,7 +24,7 @@ struct ServeOptions {
   bool refuse_when_full = false;
   bool allow_shutdown = false;
   bool json = false;
-  PoolOptions pool;
+  ExpertOptions pool;
 };
 
 /// An option in bytes that takes "64M".
@@ -51,7 +52,7 @@ void serve(const ServeOptions& options) {
     throw Exception(Code::kInvalid, "--socket or --port must say where to listen");
   // Before any thread: a client that goes away is an error of a send, nothing more.
   ::signal(SIGPIPE, SIG_IGN);
-  PoolOptions pool_options = options.pool;
+  ExpertOptions pool_options = options.pool;
   if (options.durability == Durability::kStrict)
     pool_options.relaxed_delay = std::chrono::milliseconds(0);  // the syncer asks in time
   Pool pool = Pool::open_or_create(options.file, pool_options).value();

@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "papers/blurred/evaluation/job_race.h"
 #include "measure/judge.h"
-#include "papers/blurred/evaluation/paper_blurred.h"
 #include "measure/settings.h"
+#include "papers/blurred/evaluation/job_race.h"
+#include "papers/blurred/evaluation/paper_blurred.h"
 
 namespace perdure::bench::reproduce {
 

@@ -6,28 +6,31 @@
 
 #include "measure/measure.h"
 #include "papers/blurred/evaluation/paper_jobs.h"
+#include "papers/pool.h"
 
 namespace perdure::bench::reproduce {
 
 /// What the paper gives a name: two policies.
 struct PaperSystem {
   std::string_view name;
-  EngineKind engine;
+  papers::EngineKind engine;
   Truncation truncation;
   bool in_place = false;  // large new objects
 };
-inline constexpr PaperSystem kBaseSystem{"BASE", EngineKind::kBase, Truncation::kEachCommit};
-inline constexpr PaperSystem kMne{"MNE", EngineKind::kMnemosyne, Truncation::kEachCommit};
-inline constexpr PaperSystem kMneAsync{"MNE-ASYNC", EngineKind::kMnemosyne,
+inline constexpr PaperSystem kBaseSystem{"BASE", papers::EngineKind::kBase,
+                                         Truncation::kEachCommit};
+inline constexpr PaperSystem kMne{"MNE", papers::EngineKind::kMnemosyne, Truncation::kEachCommit};
+inline constexpr PaperSystem kMneAsync{"MNE-ASYNC", papers::EngineKind::kMnemosyne,
                                        Truncation::kBackground};
-inline constexpr PaperSystem kXil{"BP(XIL)", EngineKind::kBlurred, Truncation::kEachCommit};
-inline constexpr PaperSystem kVcbp{"BP(VCBP)", EngineKind::kMnemosyne, Truncation::kWhenFull};
-inline constexpr PaperSystem kBppm{"BPPM", EngineKind::kBlurred, Truncation::kWhenFull};
-inline constexpr PaperSystem kBppmA{"BPPM-A", EngineKind::kAdaptive, Truncation::kWhenFull};
-inline constexpr PaperSystem kNp{"NP", EngineKind::kVolatile, Truncation::kAuto};
+inline constexpr PaperSystem kXil{"BP(XIL)", papers::EngineKind::kBlurred, Truncation::kEachCommit};
+inline constexpr PaperSystem kVcbp{"BP(VCBP)", papers::EngineKind::kMnemosyne,
+                                   Truncation::kWhenFull};
+inline constexpr PaperSystem kBppm{"BPPM", papers::EngineKind::kBlurred, Truncation::kWhenFull};
+inline constexpr PaperSystem kBppmA{"BPPM-A", papers::EngineKind::kAdaptive, Truncation::kWhenFull};
+inline constexpr PaperSystem kNp{"NP", papers::EngineKind::kVolatile, Truncation::kAuto};
 /// Not in the paper: what a pool does if nothing is asked for.
-inline constexpr PaperSystem kOurDefault{"our default", EngineKind::kMnemosyne, Truncation::kAuto,
-                                         true};
+inline constexpr PaperSystem kOurDefault{"our default", papers::EngineKind::kMnemosyne,
+                                         Truncation::kAuto, true};
 
 struct JobResult {
   Spread transactions_per_s;  // of all threads

@@ -5,9 +5,10 @@
 #include <filesystem>
 #include <vector>
 
-#include "papers/mnemosyne/evaluation/stores.h"
 #include "bench/system.h"
 #include "bench/workload.h"
+#include "papers/mnemosyne/evaluation/stores.h"
+#include "papers/pool.h"
 #include "perdure/container/btree_map.h"
 #include "perdure/container/hash_map.h"
 #include "perdure/container/rb_map.h"
@@ -15,8 +16,8 @@
 namespace perdure::bench::reproduce {
 namespace {
 
-PoolOptions pool_options(const JobOptions& options) {
-  PoolOptions pool = new_pool_options(options.memory);
+papers::LabOptions pool_options(const JobOptions& options) {
+  papers::LabOptions pool = new_pool_options(options.memory);
   pool.engine = options.engine;
   pool.truncation = options.truncation;
   if (options.in_place) pool.in_place_bytes = kInPlaceBytes;
@@ -42,7 +43,7 @@ class Base : public Job {
       : options_(options),
         operations_(options.operations == 0 ? operations : options.operations),
         file_(options.dir, "job"),
-        pool_(Pool::create(file_.path(), pool_options(options)).value()),
+        pool_(papers::create(file_.path(), pool_options(options)).value()),
         counts_(options.threads) {}
 
   void run(std::uint64_t transactions, unsigned thread) final {
@@ -71,8 +72,9 @@ class Base : public Job {
     ScratchFile copy(options_.dir, "copy");
     std::filesystem::copy_file(file_.path(), copy.path(),
                                std::filesystem::copy_options::overwrite_existing);
-    PoolOptions again = pool_options(options_);
-    return static_cast<double>(Pool::open(copy.path(), again).value().recovery().nanoseconds) / 1e3;
+    papers::LabOptions again = pool_options(options_);
+    return static_cast<double>(papers::open(copy.path(), again).value().recovery().nanoseconds) /
+           1e3;
   }
 
  protected:

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "measure/pcm_disk.h"
+#include "papers/pool.h"
 #include "perdure/engine/engine.h"
 
 namespace perdure::bench::reproduce {
@@ -26,7 +27,7 @@ inline constexpr std::string_view work_name(Work work) {
 struct JobOptions {
   std::string dir;
   EmulatedMemory memory;
-  EngineKind engine = EngineKind::kMnemosyne;
+  papers::EngineKind engine = papers::EngineKind::kMnemosyne;
   Truncation truncation = Truncation::kAuto;
   bool in_place = false;  // large new objects, which no paper's system does
   std::uint64_t log_bytes = std::uint64_t{1} << 20;  // of each thread

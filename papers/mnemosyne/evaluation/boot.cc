@@ -6,11 +6,11 @@
 #include <chrono>
 
 #include "bench/frame_rows.h"
-#include "measure/judge.h"
-#include "papers/mnemosyne/evaluation/paper_mnemosyne.h"
-#include "measure/settings.h"
-#include "papers/mnemosyne/evaluation/stores.h"
 #include "bench/system.h"
+#include "measure/judge.h"
+#include "measure/settings.h"
+#include "papers/mnemosyne/evaluation/paper_mnemosyne.h"
+#include "papers/mnemosyne/evaluation/stores.h"
 #include "perdure/address_space.h"
 #include "perdure/api/pool_core.h"
 

@@ -1,8 +1,8 @@
 // Table 6: throughput of the commit-record log ("base") and the torn-bit log.
 #include "bench/log_rows.h"
 #include "measure/judge.h"
-#include "papers/mnemosyne/evaluation/paper_mnemosyne.h"
 #include "measure/settings.h"
+#include "papers/mnemosyne/evaluation/paper_mnemosyne.h"
 
 namespace perdure::bench::reproduce {
 namespace {

@@ -1,8 +1,8 @@
 // Table 4, OpenLDAP: adds to a directory kept in persistent memory, against the database that slapd brings.
 #include "apps/ldap/commands/ldap.h"
 #include "measure/judge.h"
-#include "papers/mnemosyne/evaluation/paper_mnemosyne.h"
 #include "measure/settings.h"
+#include "papers/mnemosyne/evaluation/paper_mnemosyne.h"
 
 namespace perdure::bench::reproduce {
 

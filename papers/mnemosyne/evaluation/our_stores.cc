@@ -1,7 +1,8 @@
 #include <string>
 
-#include "papers/mnemosyne/evaluation/stores.h"
 #include "bench/system.h"
+#include "papers/mnemosyne/evaluation/stores.h"
+#include "papers/pool.h"
 #include "perdure/container/btree_map.h"
 #include "perdure/container/hash_map.h"
 
@@ -12,7 +13,7 @@ class HashTable final : public UpdateStore {
  public:
   explicit HashTable(const StoreOptions& options)
       : file_(options.dir, "hash"),
-        pool_(Pool::create(file_.path(), options.pool).value()),
+        pool_(papers::create(file_.path(), options.pool).value()),
         map_(pool_.root<hash_map<std::uint64_t, bytes>>("table")) {}
 
   void put(std::uint64_t key, std::string_view value) override {
@@ -36,7 +37,7 @@ class Tree final : public UpdateStore {
  public:
   explicit Tree(const StoreOptions& options)
       : file_(options.dir, "tree"),
-        pool_(Pool::create(file_.path(), options.pool).value()),
+        pool_(papers::create(file_.path(), options.pool).value()),
         map_(pool_.root<Map>("tree")) {}
 
   void put(std::uint64_t key, std::string_view value) override {
@@ -64,8 +65,8 @@ class Tree final : public UpdateStore {
 
 }  // namespace
 
-PoolOptions new_pool_options(const EmulatedMemory& memory) {
-  PoolOptions options;
+papers::LabOptions new_pool_options(const EmulatedMemory& memory) {
+  papers::LabOptions options;
   options.domain = DomainKind::kAdr;
   options.latency = memory.model();
   options.in_place_bytes = ~std::size_t{0};

@@ -8,8 +8,8 @@
 #include <string>
 
 #include "bench/berkeley_db.h"
-#include "papers/mnemosyne/evaluation/stores.h"
 #include "bench/system.h"
+#include "papers/mnemosyne/evaluation/stores.h"
 
 namespace perdure::bench::reproduce {
 namespace {

@@ -7,9 +7,9 @@
 #include <sstream>
 #include <string>
 
-#include "papers/mnemosyne/evaluation/stores.h"
 #include "bench/system.h"
 #include "bench/tokyo_cabinet.h"
+#include "papers/mnemosyne/evaluation/stores.h"
 
 namespace perdure::bench::reproduce {
 namespace {

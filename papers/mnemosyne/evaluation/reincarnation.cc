@@ -6,11 +6,12 @@
 #include <cmath>
 #include <csignal>
 
-#include "measure/judge.h"
-#include "papers/mnemosyne/evaluation/paper_mnemosyne.h"
-#include "measure/settings.h"
-#include "papers/mnemosyne/evaluation/stores.h"
 #include "bench/system.h"
+#include "measure/judge.h"
+#include "measure/settings.h"
+#include "papers/mnemosyne/evaluation/paper_mnemosyne.h"
+#include "papers/mnemosyne/evaluation/stores.h"
+#include "papers/pool.h"
 #include "perdure/api/pool_core.h"
 #include "perdure/container/hash_map.h"
 #include "tools/child.h"
@@ -22,7 +23,7 @@ using Table = hash_map<std::uint64_t, bytes>;
 constexpr std::size_t kValueBytes = 64;
 
 /// Logs that hold every transaction to be replayed.
-PoolOptions with_large_logs(PoolOptions options) {
+papers::LabOptions with_large_logs(papers::LabOptions options) {
   options.domain = DomainKind::kAdr;
   options.ring_bytes = std::uint64_t{4} << 20;
   options.log_slots = 2;
@@ -48,7 +49,7 @@ Opening kill_and_open(const Settings& settings, std::uint64_t transactions) {
     throw Exception(Code::kIo, file.path() + ": the process to be killed ended by itself");
 
   const auto start = std::chrono::steady_clock::now();
-  Pool pool = Pool::open(file.path(), with_large_logs(new_pool_options(settings.memory))).value();
+  Pool pool = papers::open(file.path(), with_large_logs(new_pool_options(settings.memory))).value();
   const std::chrono::duration<double, std::milli> whole = std::chrono::steady_clock::now() - start;
   if (pool.recovery().records_replayed < transactions)
     throw Exception(Code::kCorrupt, file.path() + ": fewer records were replayed than committed");
@@ -100,7 +101,7 @@ void judge(Section& section) {
 }  // namespace
 
 void work_until_killed(const std::string& path, std::uint64_t objects, std::uint64_t transactions) {
-  Pool pool = Pool::create(path, with_large_logs({})).value();
+  Pool pool = papers::create(path, with_large_logs({})).value();
   auto* table = pool.root<Table>("table");
   const std::string value(kValueBytes, 'v');
   constexpr std::uint64_t kBatch = 64;
@@ -119,7 +120,7 @@ void work_until_killed(const std::string& path, std::uint64_t objects, std::uint
 }
 
 Section measure_reincarnation(const Settings& settings) {
-  const PoolOptions options = with_large_logs({});
+  const papers::LabOptions options = with_large_logs({});
   Section section;
   section.id = "reincarnation";
   section.title = "§6.3.2: reincarnation of a heap and its transactions";

@@ -1,9 +1,9 @@
 // Table 4, Tokyo Cabinet: a B+ tree in persistent memory against a store that syncs its file after
 // every update.
-#include "papers/mnemosyne/evaluation/churn.h"
 #include "measure/judge.h"
-#include "papers/mnemosyne/evaluation/paper_mnemosyne.h"
 #include "measure/settings.h"
+#include "papers/mnemosyne/evaluation/churn.h"
+#include "papers/mnemosyne/evaluation/paper_mnemosyne.h"
 
 namespace perdure::bench::reproduce {
 

@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "measure/pcm_disk.h"
+#include "papers/pool.h"
 #include "perdure/pool.h"
 
 namespace perdure::bench::reproduce {
@@ -42,12 +43,12 @@ struct StoreOptions {
   EmulatedMemory memory;
   std::uint64_t value_bytes = 8;
   unsigned threads = 1;
-  PoolOptions pool;  // of our stores: what differs from new_pool_options()
+  papers::LabOptions pool;  // of our stores: what differs from new_pool_options()
 };
 
 /// Emulated persistent memory in tmpfs, for every pool of the evaluation. All that is written goes through the log, as in
 /// the papers.
-PoolOptions new_pool_options(const EmulatedMemory& memory);
+papers::LabOptions new_pool_options(const EmulatedMemory& memory);
 
 /// Our hash_map. Errors: those of Pool::create, thrown.
 std::unique_ptr<UpdateStore> make_hash_table(const StoreOptions& options);

@@ -3,12 +3,13 @@
 #include <cmath>
 #include <numeric>
 
-#include "measure/judge.h"
-#include "papers/mnemosyne/evaluation/paper_mnemosyne.h"
-#include "measure/settings.h"
-#include "papers/mnemosyne/evaluation/stores.h"
 #include "bench/system.h"
 #include "bench/workload.h"
+#include "measure/judge.h"
+#include "measure/settings.h"
+#include "papers/mnemosyne/evaluation/paper_mnemosyne.h"
+#include "papers/mnemosyne/evaluation/stores.h"
+#include "papers/pool.h"
 #include "perdure/container/rb_map.h"
 
 namespace perdure::bench::reproduce {
@@ -38,7 +39,7 @@ Spread insert_us(const Settings& settings, std::uint64_t nodes) {
   std::vector<double> runs;
   for (unsigned run = 0; run < settings.rules.repetitions; ++run) {
     const ScratchFile file(settings.dir, "tree");
-    Pool pool = Pool::create(file.path(), new_pool_options(settings.memory)).value();
+    Pool pool = papers::create(file.path(), new_pool_options(settings.memory)).value();
     auto* tree = pool.root<Tree>("tree");
     const auto put = [&](std::uint64_t key) {
       pool.atomically([&](Tx& tx) { tree->put(tx, key, value_of(key)); });

@@ -1,7 +1,7 @@
-#include "papers/mnemosyne/evaluation/churn.h"
 #include "measure/judge.h"
-#include "papers/mnemosyne/evaluation/paper_mnemosyne.h"
 #include "measure/settings.h"
+#include "papers/mnemosyne/evaluation/churn.h"
+#include "papers/mnemosyne/evaluation/paper_mnemosyne.h"
 
 namespace perdure::bench::reproduce {
 namespace {

@@ -5,8 +5,8 @@
 
 #include <vector>
 
-#include "papers/nvheaps/evaluation/sizes.h"
 #include "bench/workload.h"
+#include "papers/nvheaps/evaluation/sizes.h"
 #include "perdure/object.h"
 
 namespace perdure::bench::nvheaps {

@@ -1,10 +1,10 @@
 // Figures 5 and 6, the two engines beside each other, and what slower reads could cost at most.
 #include <algorithm>
 
+#include "measure/judge.h"
 #include "papers/nvheaps/evaluation/b_tree.h"
 #include "papers/nvheaps/evaluation/paper_nvheaps.h"
 #include "papers/nvheaps/evaluation/races.h"
-#include "measure/judge.h"
 
 namespace perdure::bench::nvheaps {
 namespace {

@@ -1,10 +1,11 @@
 // Figure 4: throughput and the size of transactions.
+#include "measure/judge.h"
 #include "papers/nvheaps/evaluation/paper_nvheaps.h"
 #include "papers/nvheaps/evaluation/raw_layer.h"
 #include "papers/nvheaps/evaluation/safe_layer.h"
 #include "papers/nvheaps/evaluation/sections.h"
 #include "papers/nvheaps/evaluation/updates.h"
-#include "measure/judge.h"
+#include "papers/pool.h"
 
 namespace perdure::bench::nvheaps {
 namespace {
@@ -33,9 +34,10 @@ Section measure_transaction_sizes(const Settings& settings) {
   for (const std::uint64_t updates : settings.nvheaps.updates)
     section.x.push_back(static_cast<double>(updates));
   section.log_y = true;
-  const std::array<EngineKind, 2> engines = {EngineKind::kMnemosyne, EngineKind::kUndoObjects};
+  const std::array<papers::EngineKind, 2> engines = {papers::EngineKind::kMnemosyne,
+                                                     papers::EngineKind::kUndoObjects};
   std::vector<std::unique_ptr<Array>> arrays;
-  for (const EngineKind engine : engines)
+  for (const papers::EngineKind engine : engines)
     arrays.push_back(std::make_unique<Array>(heap_setting(settings, Layer::kCTx, kDram, engine),
                                              settings.nvheaps.elements));
   std::array<std::array<std::vector<std::optional<Spread>>, 2>, 2> rates;  // by engine and threads
@@ -69,7 +71,7 @@ Section measure_transaction_sizes(const Settings& settings) {
     require(arrays[i]->updates.sum() == arrays[i]->expected, "Figure 4: an update is lost");
     for (unsigned threads = 1; threads <= 2; ++threads)
       section
-          .add(fmt::format("{}, {} thread{}", engine_name(engines[i]), threads,
+          .add(fmt::format("{}, {} thread{}", papers::engine_name(engines[i]), threads,
                            threads == 1 ? "" : "s"),
                "updates/s", Origin::kPerdure)
           .values = std::move(rates[i][threads - 1]);

@@ -1,8 +1,8 @@
 // Figure 7: other persistent storage systems.
+#include "measure/judge.h"
 #include "papers/nvheaps/evaluation/others.h"
 #include "papers/nvheaps/evaluation/paper_nvheaps.h"
 #include "papers/nvheaps/evaluation/sections.h"
-#include "measure/judge.h"
 
 namespace perdure::bench::nvheaps {
 namespace {

@@ -4,8 +4,8 @@
 #include <bit>
 #include <vector>
 
-#include "papers/nvheaps/evaluation/sizes.h"
 #include "bench/workload.h"
+#include "papers/nvheaps/evaluation/sizes.h"
 #include "perdure/object.h"
 
 namespace perdure::bench::nvheaps {

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "papers/pool.h"
 #include "perdure/domain/counted.h"
 #include "perdure/engine/engine.h"
 
@@ -37,7 +38,7 @@ inline constexpr std::array<Memory, 3> kMemories = {kDram, kSttm, kPcm};
 struct HeapSetting {
   std::string dir;
   Layer layer = Layer::kCTx;
-  EngineKind engine = EngineKind::kMnemosyne;  // of TX and C-TX
+  papers::EngineKind engine = papers::EngineKind::kMnemosyne;  // of TX and C-TX
   Memory memory = kDram;
   bool count = false;
 };

@@ -14,6 +14,7 @@
 #include "papers/nvheaps/evaluation/safe_layer.h"
 #include "papers/nvheaps/evaluation/six_degrees.h"
 #include "papers/nvheaps/evaluation/updates.h"
+#include "papers/pool.h"
 #include "perdure/api/pool_core.h"
 
 namespace perdure::bench::nvheaps {
@@ -28,7 +29,7 @@ constexpr Sizes kSmall{.array_words = 256,
 
 struct Way {
   Layer layer;
-  EngineKind engine = EngineKind::kMnemosyne;
+  papers::EngineKind engine = papers::EngineKind::kMnemosyne;
   unsigned threads = 1;
 };
 constexpr std::array<Way, 10> kWays = {{{Layer::kBase},
@@ -36,11 +37,11 @@ constexpr std::array<Way, 10> kWays = {{{Layer::kBase},
                                         {Layer::kTx},
                                         {Layer::kCTx},
                                         {Layer::kNoDur},
-                                        {Layer::kCTx, EngineKind::kMnemosyne, 2},
-                                        {Layer::kNoDur, EngineKind::kMnemosyne, 2},
-                                        {Layer::kTx, EngineKind::kUndoObjects},
-                                        {Layer::kCTx, EngineKind::kUndoObjects},
-                                        {Layer::kCTx, EngineKind::kUndoObjects, 2}}};
+                                        {Layer::kCTx, papers::EngineKind::kMnemosyne, 2},
+                                        {Layer::kNoDur, papers::EngineKind::kMnemosyne, 2},
+                                        {Layer::kTx, papers::EngineKind::kUndoObjects},
+                                        {Layer::kCTx, papers::EngineKind::kUndoObjects},
+                                        {Layer::kCTx, papers::EngineKind::kUndoObjects, 2}}};
 
 HeapSetting setting_of(const Way& way, const std::string& dir) {
   HeapSetting setting;
@@ -61,7 +62,7 @@ INSTANTIATE_TEST_SUITE_P(All, WorkInLayer,
                            const Way& way = kWays[std::get<1>(of.param)];
                            std::string name = std::string(work_name(std::get<0>(of.param))) + "_" +
                                               std::string(layer_name(way.layer)) + "_" +
-                                              std::string(engine_name(way.engine)) + "_" +
+                                              std::string(papers::engine_name(way.engine)) + "_" +
                                               std::to_string(way.threads);
                            std::erase(name, '-');
                            return name;

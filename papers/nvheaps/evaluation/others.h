@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "papers/nvheaps/evaluation/job.h"
 #include "bench/workload.h"
+#include "papers/nvheaps/evaluation/job.h"
 
 namespace perdure::bench::nvheaps {
 

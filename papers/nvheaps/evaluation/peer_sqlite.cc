@@ -2,8 +2,8 @@
 // write-ahead log and recovery, and waits for the device at each commit. It has no hash table.
 #include <sqlite3.h>
 
-#include "papers/nvheaps/evaluation/others.h"
 #include "bench/system.h"
+#include "papers/nvheaps/evaluation/others.h"
 
 namespace perdure::bench::nvheaps {
 namespace {

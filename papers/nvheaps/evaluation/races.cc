@@ -2,20 +2,23 @@
 
 #include <algorithm>
 
+#include "papers/pool.h"
+
 namespace perdure::bench::nvheaps {
 namespace {
 
 std::vector<Way> all_ways(const Settings& settings) {
   const auto on = [&](Layer layer, const Memory& memory,
-                      EngineKind engine = EngineKind::kMnemosyne) {
+                      papers::EngineKind engine = papers::EngineKind::kMnemosyne) {
     return heap_setting(settings, layer, memory, engine);
   };
   std::vector<Way> ways = {{"BASE", on(Layer::kBase, kDram), 1},
                            {"SAFE", on(Layer::kSafe, kDram), 1},
                            {"NoDur", on(Layer::kNoDur, kDram), 2}};
-  for (const EngineKind engine : {EngineKind::kMnemosyne, EngineKind::kUndoObjects}) {
+  for (const papers::EngineKind engine :
+       {papers::EngineKind::kMnemosyne, papers::EngineKind::kUndoObjects}) {
     const auto name = [&](std::string_view way) {
-      return engine == EngineKind::kUndoObjects ? undo_of(way) : std::string(way);
+      return engine == papers::EngineKind::kUndoObjects ? undo_of(way) : std::string(way);
     };
     ways.push_back({name("TX"), on(Layer::kTx, kDram, engine), 1});
     for (const Memory& memory : kMemories)

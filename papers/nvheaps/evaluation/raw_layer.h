@@ -13,8 +13,8 @@
 #include <type_traits>
 #include <unordered_set>
 
-#include "papers/nvheaps/evaluation/heap_setting.h"
 #include "bench/system.h"
+#include "papers/nvheaps/evaluation/heap_setting.h"
 #include "perdure/base/words.h"
 
 namespace perdure::bench::nvheaps {

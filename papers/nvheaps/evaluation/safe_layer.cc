@@ -1,5 +1,7 @@
 #include "papers/nvheaps/evaluation/safe_layer.h"
 
+#include "papers/pool.h"
+
 namespace perdure::bench::nvheaps {
 
 Company::Company(Pool& pool)
@@ -18,10 +20,10 @@ Company::~Company() {
   thread_.join();
 }
 
-PoolOptions pool_options(const HeapSetting& setting) {
-  PoolOptions options;
+papers::LabOptions pool_options(const HeapSetting& setting) {
+  papers::LabOptions options;
   options.domain = DomainKind::kAdr;
-  options.engine = setting.layer == Layer::kNoDur ? EngineKind::kVolatile : setting.engine;
+  options.engine = setting.layer == Layer::kNoDur ? papers::EngineKind::kVolatile : setting.engine;
   options.count = setting.count;
   if (setting.memory.write_ns > 0) {
     LatencyModel model;

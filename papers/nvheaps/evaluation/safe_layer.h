@@ -5,8 +5,9 @@
 #include <thread>
 #include <utility>
 
-#include "papers/nvheaps/evaluation/heap_setting.h"
 #include "bench/system.h"
+#include "papers/nvheaps/evaluation/heap_setting.h"
+#include "papers/pool.h"
 #include "perdure/object.h"
 
 namespace perdure::bench::nvheaps {
@@ -25,7 +26,7 @@ class Company {
   std::thread thread_;
 };
 
-PoolOptions pool_options(const HeapSetting& setting);
+papers::LabOptions pool_options(const HeapSetting& setting);
 
 template <class Root>
 class SafeHeap {
@@ -33,7 +34,9 @@ class SafeHeap {
   explicit SafeHeap(const HeapSetting& setting)
       : file_(setting.dir, "heap"),
         protected_(setting.layer != Layer::kSafe),
-        heap_(object_heap<Root>::create(file_.path(), pool_options(setting)).value()) {
+        heap_(object_heap<Root>::in_own_pool(
+                  papers::create(file_.path(), pool_options(setting)).value())
+                  .value()) {
     if (setting.layer == Layer::kCTx || setting.layer == Layer::kNoDur)
       company_ = std::make_unique<Company>(heap_.pool());
   }

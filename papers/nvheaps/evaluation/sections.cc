@@ -4,11 +4,12 @@
 #include <numeric>
 
 #include "papers/nvheaps/evaluation/paper_nvheaps.h"
+#include "papers/pool.h"
 
 namespace perdure::bench::nvheaps {
 
 HeapSetting heap_setting(const Settings& settings, Layer layer, const Memory& memory,
-                         EngineKind engine) {
+                         papers::EngineKind engine) {
   HeapSetting setting;
   setting.dir = settings.dir;
   setting.layer = layer;

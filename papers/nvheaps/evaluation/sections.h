@@ -6,9 +6,10 @@
 #include <string_view>
 #include <vector>
 
-#include "papers/nvheaps/evaluation/heap_setting.h"
 #include "measure/section.h"
 #include "measure/settings.h"
+#include "papers/nvheaps/evaluation/heap_setting.h"
+#include "papers/pool.h"
 
 namespace perdure::bench::nvheaps {
 
@@ -30,7 +31,7 @@ Section tell_of_memcached(const Settings& settings);
 // ---- what they share ----------------------------------------------------------------------------------------------------------
 
 HeapSetting heap_setting(const Settings& settings, Layer layer, const Memory& memory,
-                         EngineKind engine = EngineKind::kMnemosyne);
+                         papers::EngineKind engine = papers::EngineKind::kMnemosyne);
 void judge(Section& section, std::string_view claim, std::string found, bool agrees,
            std::string why);
 double mean(const std::vector<double>& values);

@@ -6,9 +6,9 @@
 #include <set>
 #include <vector>
 
+#include "bench/workload.h"
 #include "papers/nvheaps/evaluation/r_mat.h"
 #include "papers/nvheaps/evaluation/sizes.h"
-#include "bench/workload.h"
 #include "perdure/object.h"
 
 namespace perdure::bench::nvheaps {

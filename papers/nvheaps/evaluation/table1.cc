@@ -1,10 +1,11 @@
 // Table 1: basic operation latencies.
 #include <memory>
 
+#include "measure/judge.h"
 #include "papers/nvheaps/evaluation/basic_operations.h"
 #include "papers/nvheaps/evaluation/paper_nvheaps.h"
 #include "papers/nvheaps/evaluation/sections.h"
-#include "measure/judge.h"
+#include "papers/pool.h"
 
 namespace perdure::bench::nvheaps {
 namespace {
@@ -47,9 +48,9 @@ std::vector<Column> columns_of(const Settings& settings) {
                                         heap_setting(settings, Layer::kCTx, memory)));
   columns.push_back(column<SafeLayer>("NoDur", heap_setting(settings, Layer::kNoDur, kDram)));
   for (const Memory& memory : kMemories)
-    columns.push_back(
-        column<SafeLayer>("C-TX " + std::string(memory.name) + ", undo-objects",
-                          heap_setting(settings, Layer::kCTx, memory, EngineKind::kUndoObjects)));
+    columns.push_back(column<SafeLayer>(
+        "C-TX " + std::string(memory.name) + ", undo-objects",
+        heap_setting(settings, Layer::kCTx, memory, papers::EngineKind::kUndoObjects)));
   return columns;
 }
 

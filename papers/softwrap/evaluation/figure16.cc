@@ -1,16 +1,18 @@
 // Figure 16 of SoftWrAP: TPC-C on SQLite, over memory that is slower and slower.
-#include "measure/judge.h"
-#include "papers/softwrap/evaluation/paper_softwrap.h"
-#include "measure/settings.h"
-#include "papers/softwrap/evaluation/wrap_job.h"
 #include "bench/tpcc/driver.h"
+#include "measure/judge.h"
+#include "measure/settings.h"
+#include "papers/pool.h"
+#include "papers/softwrap/evaluation/paper_softwrap.h"
+#include "papers/softwrap/evaluation/wrap_job.h"
 
 namespace perdure::bench::reproduce {
 namespace {
 
 tpcc::Mode mode_of(const WrapSystem& system, double line_ns) {
   return {"perdure", "delete", "full",
-          fmt::format("domain=adr&engine={}&line_ns={:.0f}", engine_name(system.engine), line_ns)};
+          fmt::format("domain=adr&engine={}&line_ns={:.0f}", papers::engine_name(system.engine),
+                      line_ns)};
 }
 
 }  // namespace

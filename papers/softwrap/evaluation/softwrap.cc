@@ -3,10 +3,11 @@
 #include <random>
 
 #include "measure/judge.h"
-#include "papers/softwrap/evaluation/paper_softwrap.h"
-#include "measure/settings.h"
-#include "papers/softwrap/evaluation/wrap_job.h"
 #include "measure/scratch_memory.h"
+#include "measure/settings.h"
+#include "papers/pool.h"
+#include "papers/softwrap/evaluation/paper_softwrap.h"
+#include "papers/softwrap/evaluation/wrap_job.h"
 #include "perdure/container/btree_map.h"
 #include "perdure/domain/adr.h"
 #include "perdure/domain/latency.h"
@@ -432,13 +433,13 @@ Section measure_tree_inserts(const Settings& settings) {
     for (std::size_t order = 0; order < 2; ++order) {
       for (std::size_t i = 0; i < kAsTransactions.size(); ++i) {
         const ScratchFile file(settings.dir, "tree");
-        PoolOptions options;
+        papers::LabOptions options;
         options.domain = DomainKind::kAdr;
         options.engine = kAsTransactions[i].engine;
         options.latency = write_combining_buffer(paper_softwrap::kLineNs, paper_softwrap::kWaitNs);
         options.in_place_bytes = ~std::size_t{0};
-        options.aliases.words = 4096;
-        Pool pool = Pool::create(file.path(), options).value();
+        options.tables.limits.words = 4096;
+        Pool pool = papers::create(file.path(), options).value();
         auto* tree = pool.root<btree_map<std::uint64_t, std::uint64_t>>("tree");
         std::mt19937_64 random(settings.seed + repetition);
         const std::uint64_t begin = TscClock::now();

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <random>
 
+#include "papers/pool.h"
 #include "perdure/domain/latency.h"
 
 namespace perdure::bench::reproduce {
@@ -11,13 +12,13 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-PoolOptions pool_options(const WrapLoad& options) {
-  PoolOptions pool;
+papers::LabOptions pool_options(const WrapLoad& options) {
+  papers::LabOptions pool;
   pool.domain = DomainKind::kAdr;
   pool.engine = options.engine;
   pool.latency = write_combining_buffer(options.line_ns, options.wait_ns);
   pool.in_place_bytes = ~std::size_t{0};
-  pool.aliases.words = options.alias_words;
+  pool.tables.limits.words = options.alias_words;
   pool.log_slots = options.threads + 1;  // and the thread that sets everything up
   pool.ring_bytes = std::uint64_t{1} << 20;
   pool.count = options.count;
@@ -39,7 +40,7 @@ struct WrapJob::Thread {
 WrapJob::WrapJob(const WrapLoad& options)
     : options_(options),
       file_(options.dir, "wraps"),
-      pool_(Pool::create(file_.path(), pool_options(options)).value()),
+      pool_(papers::create(file_.path(), pool_options(options)).value()),
       wraps_(pool_, {{.words = options.alias_words}}),
       // Not pinned: the thread that retires is started by one of these, and would share its CPU.
       team_(options.threads, false) {

@@ -7,8 +7,9 @@
 #include <string_view>
 #include <vector>
 
-#include "measure/measure.h"
 #include "bench/system.h"
+#include "measure/measure.h"
+#include "papers/pool.h"
 #include "perdure/wraps.h"
 
 namespace perdure::bench::reproduce {
@@ -16,22 +17,22 @@ namespace perdure::bench::reproduce {
 /// What the paper compares, by the name that it has there; and our default.
 struct WrapSystem {
   std::string_view name;
-  EngineKind engine;
+  papers::EngineKind engine;
   bool by_wraps = false;  // through perdure/wraps.h, else as transactions
 };
-inline constexpr WrapSystem kNonAtomic{"Non-Atomic", EngineKind::kNonatomic};
-inline constexpr WrapSystem kUndoLog{"Undo Log", EngineKind::kUndo};
-inline constexpr WrapSystem kSoftWrap{"SoftWrAP", EngineKind::kSoftwrapTables};
+inline constexpr WrapSystem kNonAtomic{"Non-Atomic", papers::EngineKind::kNonatomic};
+inline constexpr WrapSystem kUndoLog{"Undo Log", papers::EngineKind::kUndo};
+inline constexpr WrapSystem kSoftWrap{"SoftWrAP", papers::EngineKind::kSoftwrapTables};
 inline constexpr WrapSystem kPaperFace{"SoftWrAP, isolation by the caller",
-                                       EngineKind::kSoftwrapTables, true};
-inline constexpr WrapSystem kPages{"private pages", EngineKind::kSoftwrap};
+                                       papers::EngineKind::kSoftwrapTables, true};
+inline constexpr WrapSystem kPages{"private pages", papers::EngineKind::kSoftwrap};
 inline constexpr WrapSystem kPagesFace{"private pages, isolation by the caller",
-                                       EngineKind::kSoftwrap, true};
-inline constexpr WrapSystem kDefault{"our default", EngineKind::kMnemosyne};
+                                       papers::EngineKind::kSoftwrap, true};
+inline constexpr WrapSystem kDefault{"our default", papers::EngineKind::kMnemosyne};
 
 struct WrapLoad {
   std::string dir;
-  EngineKind engine = EngineKind::kSoftwrapTables;
+  papers::EngineKind engine = papers::EngineKind::kSoftwrapTables;
   bool by_wraps = false;
   double line_ns = 1000;  // T_w
   double wait_ns = 220;   // T_s

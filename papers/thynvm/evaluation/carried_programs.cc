@@ -11,10 +11,10 @@
 
 #include <fmt/format.h>
 
-#include "perdure/error.h"
 #include "papers/thynvm/memory/emulated_program.h"
 #include "papers/thynvm/memory/inputs.h"
 #include "papers/thynvm/memory/programs.h"
+#include "perdure/error.h"
 
 namespace perdure::bench::thynvm {
 namespace {

@@ -9,6 +9,7 @@
 
 #include <gtest/gtest.h>
 
+#include "papers/pool.h"
 #include "perdure/api/pool_core.h"
 #include "perdure/append_log.h"
 #include "perdure/container/hash_map.h"
@@ -263,13 +264,13 @@ TEST(SoftwrapPagesOfALog, ShowWhatItWroteThrough) {
 /// Nobody asks for it: the thread that retires starts when there is something to do.
 TEST(SoftwrapPagesInTheBackground, GoHomeBeforeALogIsFull) {
   const testing::TempDir directory;
-  PoolOptions options;
+  papers::LabOptions options;
   options.domain = DomainKind::kDram;
   options.engine = EngineKind::kSoftwrap;
   options.capacity_bytes = std::uint64_t{64} << 20;
   options.ring_bytes = 64 << 10;
   options.count = true;
-  Pool pool = Pool::create(directory / "pages.pool", options).value();
+  papers::LabPool pool = papers::create(directory / "pages.pool", options).value();
   Words* words = pool.root<Words>("words");
   pool.checkpoint();
   const std::uint64_t before = pool.counts().stores;
@@ -307,7 +308,7 @@ class PagesOnFiles : public ::testing::TestWithParam<EngineKind> {
     return sum;
   }
   testing::TempDir directory_;
-  PoolOptions options_;
+  papers::LabOptions options_;
 };
 INSTANTIATE_TEST_SUITE_P(Engines, PagesOnFiles,
                          ::testing::Values(EngineKind::kMnemosyne, EngineKind::kBlurred,
@@ -318,7 +319,7 @@ TEST_P(PagesOnFiles, ArePartOfMemoryOnlyAsLongAsTheyMust) {
   std::vector<std::uint64_t> model(kWords);
   const std::string path = directory_ / "pages.pool";
   {
-    Pool pool = Pool::create(path, options_).value();
+    papers::LabPool pool = papers::create(path, options_).value();
     Words* words = pool.root<Words>("words");
     std::mt19937_64 random(5);
     for (std::uint64_t round = 1; round <= 600; ++round) {
@@ -345,7 +346,7 @@ TEST_P(PagesOnFiles, ArePartOfMemoryOnlyAsLongAsTheyMust) {
       EXPECT_LE(left, options_.ring_bytes + 2 * options_.private_bytes);
     }
   }
-  Pool pool = Pool::open(path, options_).value();
+  papers::LabPool pool = papers::open(path, options_).value();
   const Words* words = pool.find_root<Words>("words");
   for (std::size_t i = 0; i < kWords; ++i) ASSERT_EQ((*words)[i], model[i]) << i;
 }
@@ -353,18 +354,19 @@ TEST_P(PagesOnFiles, ArePartOfMemoryOnlyAsLongAsTheyMust) {
 TEST(SoftwrapPagesOptions, AreRefusedWithWhatTheyMayBe) {
   const testing::TempDir directory;
   const std::string path = directory / "softwrap.pool";
-  PoolOptions options;
+  papers::LabOptions options;
   options.domain = DomainKind::kDram;
   options.capacity_bytes = std::uint64_t{64} << 20;
   options.engine = EngineKind::kSoftwrap;
   options.private_bytes = 4096;
-  EXPECT_NE(Pool::create(path, options).error().message.find("at least 65536"), std::string::npos);
+  EXPECT_NE(papers::create(path, options).error().message.find("at least 65536"),
+            std::string::npos);
   options.private_bytes = 1 << 20;
   options.truncation = Truncation::kEachCommit;
-  EXPECT_NE(Pool::create(path, options).error().message.find("background or when-full"),
+  EXPECT_NE(papers::create(path, options).error().message.find("background or when-full"),
             std::string::npos);
   options.truncation = Truncation::kAuto;
-  Pool pool = Pool::create(path, options).value();
+  papers::LabPool pool = papers::create(path, options).value();
   EXPECT_EQ(pool.core().engine().truncation(), Truncation::kBackground);
   EXPECT_THROW(pool.set_truncation(Truncation::kNextCommit), Exception);
   EXPECT_THROW(pool.set_truncation(Truncation::kEachCommit), Exception);
