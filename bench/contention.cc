@@ -21,7 +21,7 @@ using Counters = std::array<Counter, kMostThreads>;
 /// Accounts 2i and 2i + 1 always hold the same sum together: 0.
 using Accounts = std::array<Word, kAccounts>;
 
-papers::LabOptions pool_options(const SystemOptions& options) {
+papers::LabOptions contention_pool(const SystemOptions& options) {
   papers::LabOptions pool;
   pool.domain = options.domain;
   pool.engine = options.engine;
@@ -72,7 +72,7 @@ class Contest {
         threads_(options.threads),
         seed_(options.seed),
         file_(options.dir, "contention"),
-        pool_(papers::create(file_.path(), pool_options(options)).value()),
+        pool_(papers::create(file_.path(), contention_pool(options)).value()),
         counters_(pool_.root<Counters>("counters")),
         accounts_(pool_.root<Accounts>("accounts")),
         team_(options.threads) {}

@@ -17,6 +17,8 @@ class LabPool : public Pool {
       : Pool(std::move(pool)), counters_(std::move(counters)) {}
   /// Counts since the pool was opened. Requires: LabOptions::count.
   DomainCounts counts() const { return counters_ ? counters_->total() : DomainCounts{}; }
+  /// What counts, for who gives the pool away and goes on counting; null without LabOptions::count.
+  std::shared_ptr<const DomainCounters> counters() const { return counters_; }
 
  private:
   std::shared_ptr<const DomainCounters> counters_;

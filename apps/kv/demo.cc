@@ -51,23 +51,18 @@ double nanoseconds_since(Clock::time_point start) {
 
 // ---- the worker ---------------------------------------------------------------------------------
 
-enum Tag : std::uint8_t { kAcknowledged, kTransactions, kFlushes, kFences, kBytes, kElapsedNs };
+enum Tag : std::uint8_t { kAcknowledged, kTransactions, kElapsedNs };
 
 /// Loads what is missing, one record to a transaction, until the time is up; record i is thread i %
 /// threads' work.
 void work(const DemoOptions& options) {
   const DataSet set = load_data_set(options.records);
-  ExpertOptions pool_options = options.pool;
-  pool_options.count = true;
-  Pool pool = Pool::open(options.file, pool_options).value();
+  Pool pool = Pool::open(options.file, options.pool).value();
   Map* map = pool.root<Map>(kRoot);
   std::atomic<std::uint64_t> transactions{0};
-  DomainCounts before;
   Clock::time_point start;
-  std::barrier ready(static_cast<std::ptrdiff_t>(options.threads), [&]() noexcept {
-    before = pool.counts();
-    start = Clock::now();
-  });
+  std::barrier ready(static_cast<std::ptrdiff_t>(options.threads),
+                     [&]() noexcept { start = Clock::now(); });
   std::vector<std::thread> threads;
   threads.reserve(options.threads);
   for (std::uint64_t t = 0; t < options.threads; ++t) {
@@ -89,11 +84,7 @@ void work(const DemoOptions& options) {
   }
   for (std::thread& thread : threads) thread.join();
   const auto elapsed = static_cast<std::uint64_t>(nanoseconds_since(start));
-  const DomainCounts counts = pool.counts() - before;
   tools::send_to_parent({kTransactions, transactions});
-  tools::send_to_parent({kFlushes, counts.flushes});
-  tools::send_to_parent({kFences, counts.fences});
-  tools::send_to_parent({kBytes, counts.bytes()});
   tools::send_to_parent({kElapsedNs, elapsed});
 }
 
@@ -193,20 +184,12 @@ class Demo {
     if (code != 0 && !(killed && code == -SIGKILL))
       throw Exception(Code::kIo, "the loading process failed with code " + std::to_string(code));
     if (code == -SIGKILL) ++kills_;
-    const auto transactions =
-        static_cast<double>(std::max<std::uint64_t>(1, totals[kTransactions]));
-    const auto per_transaction = [&](Tag tag) {
-      return static_cast<double>(totals[tag]) / transactions;
-    };
     return {{"transactions", totals[kTransactions]},
             {"transactions_per_second",
              static_cast<std::uint64_t>(
                  static_cast<double>(totals[kTransactions]) * 1e9 /
                  static_cast<double>(std::max<std::uint64_t>(1, totals[kElapsedNs])))},
-            {"loading_threads", options_->threads},
-            {"flushes_per_transaction", per_transaction(kFlushes)},
-            {"fences_per_transaction", per_transaction(kFences)},
-            {"written_bytes_per_transaction", per_transaction(kBytes)}};
+            {"loading_threads", options_->threads}};
   }
 
   void violate(std::string what) { violations_.push_back(std::move(what)); }

@@ -61,7 +61,7 @@ class World {
   Clock clock;
   Service service;
   Counters counters;
-  std::optional<Pool> pool;
+  std::optional<papers::LabPool> pool;
   std::optional<Syncer> syncer;
   std::optional<PoolStore> store;
   std::optional<Session> session;

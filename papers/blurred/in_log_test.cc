@@ -134,7 +134,7 @@ TEST_P(InLogTest, ATransactionTooLargeForTheLogGoesOnWithoutIt) {
 TEST_P(InLogTest, AnOlderValueInTheLogIsNotReplayedOverOneThatWentAroundIt) {
   pool.atomically([&](Tx& tx) { tx.store(table->word[0], 1); });
   pool.atomically([&](Tx& tx) {
-    tx.go_buffered();
+    static_cast<blurred::InLogTx&>(tx).go_buffered();
     tx.store(table->word[0], 2);
   });
   EXPECT_EQ(after_kill().find_root<Table>("table")->word[0], 2u);
@@ -271,7 +271,7 @@ TEST(InLog, TheHeadSaysWhichEngineARingIsOf) {
 TEST(InLog, TheLibraryAloneRefusesWhatAKillLeftAndSaysWhatToDo) {
   Image image = Image::formatted(kTiny);
   Pool pool = image.pool(EngineKind::kBlurred).value();
-  *pool.root<std::uint64_t>("one");
+  pool.root<std::uint64_t>("one");
   Image killed = image;
   const Image before = killed;
   const Result<Pool> refused = killed.pool();

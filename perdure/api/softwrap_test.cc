@@ -157,11 +157,11 @@ TEST_P(CFace, TellsWhatIsWrong) {
 
   EXPECT_EQ(wrapAttach(nullptr, nullptr), -1);
   EXPECT_EQ(errno, EINVAL);
-  settings.engine = "paper";
+  settings.placement = "paper";
   EXPECT_EQ(wrapAttach(path.c_str(), &settings), -1);
   EXPECT_EQ(errno, EINVAL);
-  EXPECT_THAT(wrapError(), HasSubstr("softwrap, softwrap-tables, mnemosyne"));
-  settings.engine = nullptr;
+  EXPECT_THAT(wrapError(), HasSubstr("private-pages, shared"));
+  settings.placement = nullptr;
   settings.words = 100;
   EXPECT_EQ(wrapAttach(path.c_str(), &settings), -1);
   EXPECT_EQ(errno, EINVAL);

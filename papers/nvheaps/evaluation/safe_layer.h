@@ -34,9 +34,7 @@ class SafeHeap {
   explicit SafeHeap(const HeapSetting& setting)
       : file_(setting.dir, "heap"),
         protected_(setting.layer != Layer::kSafe),
-        heap_(object_heap<Root>::in_own_pool(
-                  papers::create(file_.path(), pool_options(setting)).value())
-                  .value()) {
+        heap_(in_counted_pool(setting)) {
     if (setting.layer == Layer::kCTx || setting.layer == Layer::kNoDur)
       company_ = std::make_unique<Company>(heap_.pool());
   }
@@ -52,12 +50,19 @@ class SafeHeap {
     if (!protected_) return heap_.unprotected(body);
     return heap_.read_only(body);
   }
-  DomainCounts counts() { return heap_.pool().counts(); }
+  DomainCounts counts() const { return counters_ ? counters_->total() : DomainCounts{}; }
   object_heap<Root>& heap() { return heap_; }
 
  private:
+  object_heap<Root> in_counted_pool(const HeapSetting& setting) {
+    papers::LabPool pool = papers::create(file_.path(), pool_options(setting)).value();
+    counters_ = pool.counters();
+    return object_heap<Root>::in_own_pool(Pool(std::move(pool))).value();
+  }
+
   ScratchFile file_;
   bool protected_;
+  std::shared_ptr<const DomainCounters> counters_;
   object_heap<Root> heap_;
   std::unique_ptr<Company> company_;  // last: leaves before the heap is closed
 };

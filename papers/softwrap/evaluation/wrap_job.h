@@ -75,7 +75,7 @@ class WrapJob {
   void run_thread(Thread& thread, double seconds, double per_s);
   WrapLoad options_;
   ScratchFile file_;
-  Pool pool_;
+  papers::LabPool pool_;
   Wraps wraps_;
   std::vector<std::unique_ptr<Thread>> threads_;
   Team team_;
