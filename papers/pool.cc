@@ -126,6 +126,23 @@ Result<LabPool> create(const std::string& path, const LabOptions& asked) {
   return open(path, options);
 }
 
+Result<LabPool> inspect(const std::string& path) {
+  auto region = Region::open_file(path, DomainKind::kAuto, Region::Access::kInspect);
+  if (!region) return region.error();
+  const EngineSource source{
+      [](const EngineParts& parts) { return std::make_unique<Redo<Dram>>(parts, Dram{}); },
+      &blurred::kXilFormat};
+  auto pool = Pool::adopt(std::move(region).value(), source, 16, nullptr);
+  if (!pool) return pool.error();
+  return LabPool(std::move(pool).value(), nullptr);
+}
+
+Result<RecoveryReport> recover(const std::string& path) {
+  auto pool = open(path, {});
+  if (!pool) return pool.error();
+  return pool->recovery();
+}
+
 Result<LabPool> open_or_create(const std::string& path, const LabOptions& options) {
   auto opened = open(path, options);
   if (opened || opened.error().code != Code::kNotFound) return opened;

@@ -29,6 +29,11 @@ Result<LabPool> create(const std::string& path, const LabOptions& options);
 Result<LabPool> open(const std::string& path, const LabOptions& options);
 Result<LabPool> open_or_create(const std::string& path, const LabOptions& options);
 
+/// As Pool::inspect, also of what a kill left behind that executed in the log.
+Result<LabPool> inspect(const std::string& path);
+/// Opens the file and closes it: what an engine of the laboratory left in the logs goes home, and the library can open it.
+Result<RecoveryReport> recover(const std::string& path);
+
 /// The pool of one engine of papers/engines.h.
 template <class E>
 class basic_pool : public LabPool {

@@ -69,7 +69,7 @@ void add(std::vector<Subject>& all, std::initializer_list<const char*> names) {
 
 /// Each object is waited for: many moments, so fewer steps.
 void add_in_place_objects(std::vector<Subject>& all) {
-  for (const char* name : {"object-references", "object-end", "object-orphans"}) {
+  for (const char* name : {"objects", "objects-end", "objects-orphans"}) {
     Scenario s = on<UndoObjects>(crash::pool_scenario(name));
     s.steps /= 2;
     s.resume_steps = 1;
@@ -85,14 +85,14 @@ std::vector<Subject> scenarios() {
     std::vector<Subject> subjects = room();
     std::move(subjects.begin(), subjects.end(), std::back_inserter(all));
   }
-  add<Blurred>(all, {"bytes", "aborts", "laps", "laps-each-commit", "laps-when-full", "spilled",
+  add<Blurred>(all, {"bytes", "aborts", "laps", "each-commit", "when-full", "spilled-record",
                      "spilled-object", "turns", "foreign-checkpoint", "idle-log", "consumed",
                      "turns-each-commit", "wraps", "hash-map", "btree-map"});
-  add<Adaptive>(all, {"aborts", "laps", "in-place", "laps-when-full", "turns", "rb-map"});
-  add<Tables>(all, {"huge", "churn", "reclaim", "wraps", "hash-map", "btree-map"});
-  add<UndoObjects>(all, {"aborts", "spilled", "churn", "growth", "hash-map", "rb-map"});
+  add<Adaptive>(all, {"aborts", "laps", "in-place", "when-full", "turns", "rb-map"});
+  add<Tables>(all, {"huge", "reuse", "reclaim", "wraps", "hash-map", "btree-map"});
+  add<UndoObjects>(all, {"aborts", "spilled-record", "reuse", "growth", "hash-map", "rb-map"});
   add_in_place_objects(all);
-  add<Undo>(all, {"bytes", "spilled", "churn", "hash-map"});
+  add<Undo>(all, {"bytes", "spilled-record", "reuse", "hash-map"});
   add<Base>(all, {"aborts", "laps", "hash-map", "vector"});
   return all;
 }

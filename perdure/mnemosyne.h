@@ -18,8 +18,7 @@
  * Environment: PERDURE_REGION_PATH; PERDURE_STATICS=migrate|migrate,drop|reset after the pstatic variables changed;
  * PERDURE_DOMAIN=auto|adr|eadr|sync|dram; PERDURE_TRUNCATION=auto|each-commit|next-commit|when-full|background;
  * PERDURE_RESERVED_BASE, PERDURE_RESERVED_BYTES at creation; PERDURE_BACKING_PATH, PERDURE_FRAMES_BYTES at creation: regions
- * larger than memory, their files in another directory and their pages in frames of so many bytes; PERDURE_LATENCY_NS,
- * PERDURE_BANDWIDTH_GB emulate slower memory (adr only); PERDURE_IRREVOCABLE=volatile allows irrevocable transactions that
+ * larger than memory, their files in another directory and their pages in frames of so many bytes; PERDURE_IRREVOCABLE=volatile allows irrevocable transactions that
  * store nothing persistent. That is the program's promise: what gcc compiled with barriers is checked, but a transaction that gcc itself made irrevocable (it sees
  * the I/O) has none, and its stores to persistent memory would be neither atomic nor durable.
  *

@@ -192,7 +192,7 @@ TEST_F(Programs, BadSettingsAreSaidBeforeAnythingIsMade) {
   expect_refused(run("program", "PERDURE_RESERVED_BASE=0x123"), {"0x123", "2 MiB"});
   expect_refused(run("program", "PERDURE_RESERVED_BASE=here"), {"PERDURE_RESERVED_BASE=here"});
   expect_refused(run("program", "PERDURE_RESERVED_BYTES=12345"), {"12345", "power of two"});
-  expect_refused(run("program", "PERDURE_LATENCY_NS=100"), {"adr"});
+  expect_refused(run("program", "PERDURE_LATENCY_NS=100"), {"PERDURE_LATENCY_NS", "laboratory"});
   EXPECT_FALSE(std::filesystem::exists(data + "/statics.region"));
   std::filesystem::remove_all(data);
   EXPECT_EQ(

@@ -280,12 +280,8 @@ class Torture {
 
   /// Recovers, in the file or in a private copy of it, and compares everything with the model.
   void verify(bool in_file) {
-    const auto recovered = [&]() -> Result<Pool> {
-      Result<papers::LabPool> pool = papers::open(options_->file, options_->pool);
-      if (!pool) return pool.error();
-      return Pool(std::move(pool).value());
-    };
-    Result<Pool> opened = in_file ? recovered() : Pool::inspect(options_->file);
+    auto opened =
+        in_file ? papers::open(options_->file, options_->pool) : papers::inspect(options_->file);
     if (!opened) return violate(opened.error().message);
     Pool& pool = opened.value();
     if (in_file) note_replay(pool.recovery().records_replayed);

@@ -67,7 +67,7 @@ class TruncationTest
   std::uint64_t records_in_logs() const {
     std::filesystem::copy_file(path_, path_ + ".copy",
                                std::filesystem::copy_options::overwrite_existing);
-    return Pool::inspect(path_ + ".copy").value().recovery().records_replayed;
+    return papers::inspect(path_ + ".copy").value().recovery().records_replayed;
   }
 
   TempDir dir_;
@@ -143,7 +143,7 @@ TEST_P(TruncationTest, ResultsAreThoseOfEveryOtherChoice) {
   }
   {
     Pool pool = open();
-    const Truncation of_auto = is_softwrap(engine()) ? Truncation::kBackground
+    const Truncation of_auto = engine() == EngineKind::kSoftwrapTables ? Truncation::kBackground
                                : on_memory()         ? Truncation::kNextCommit
                                                      : Truncation::kWhenFull;
     EXPECT_EQ(pool.core().engine().truncation(), mode() != Truncation::kAuto ? mode() : of_auto);
@@ -210,7 +210,7 @@ TEST_P(TruncationTest, OfWhatIsAcknowledgedTheLogsHoldWhatTheModeSays) {
   }
   if (retires_tables) return;
   const Truncation other =
-      is_softwrap(engine()) ? Truncation::kBackground : Truncation::kNextCommit;
+      engine() == EngineKind::kSoftwrapTables ? Truncation::kBackground : Truncation::kNextCommit;
   pool.set_truncation(mode() == Truncation::kWhenFull ? other : Truncation::kWhenFull);
   EXPECT_EQ(records_in_logs(), 0u) << "a change empties the logs first";
 }
@@ -237,7 +237,7 @@ TEST_P(TruncationTest, ALimitBoundsWhatRecoveryReplays) {
     });
     std::filesystem::copy_file(path_, path_ + ".copy",
                                std::filesystem::copy_options::overwrite_existing);
-    Pool copy = Pool::inspect(path_ + ".copy").value();
+    Pool copy = papers::inspect(path_ + ".copy").value();
     EXPECT_EQ(copy.find_root<Table>("table")->word[599], 600u);
     return most;
   };

@@ -157,7 +157,7 @@ TEST_P(WrapsOn, ObjectsComeAndGoWithIt) {
   EXPECT_EQ(pool_->core().heap().usage().objects, before + 1);
   Image killed = *image_;
   {
-    Pool after = killed.pool().value();
+    Pool after = killed.pool(GetParam()).value();
     EXPECT_EQ(after.core().heap().usage().objects, before + 1);
   }
   EXPECT_EQ(wraps_->load(object[99]), 99u);
@@ -215,7 +215,7 @@ TEST_P(WrapsOn, ExtentsAndWordsAreOneMemory) {
     ASSERT_TRUE(matches()) << round;
   }
   Image killed = *image_;
-  Pool pool = killed.pool().value();
+  Pool pool = killed.pool(GetParam()).value();
   std::string found(sizeof(Words), '?');
   const auto* root = pool.find_root<Words>("words");
   pool.read_only([&](Tx& tx) { tx.read(found.data(), root, found.size()); });

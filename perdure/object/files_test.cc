@@ -107,7 +107,7 @@ TEST_P(ObjectFiles, OfAProcessThatDiedRecoverOnACopy) {
             7);
   std::filesystem::copy_file(path, dir / "b.heap");
   for (const std::string& name : {dir / "b.heap", path}) {
-    Heap heap = Heap::open(name, options()).value();
+    Heap heap = opened(papers::open(name, options())).value();
     EXPECT_EQ(value_in(heap), 6);
     EXPECT_EQ(heap.recovery().orphans, 1u);
     EXPECT_EQ(heap.recovery().ended, 1u);
