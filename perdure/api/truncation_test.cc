@@ -57,6 +57,11 @@ class TruncationTest
   DomainKind domain() const { return std::get<1>(GetParam()); }
   EngineKind engine() const { return std::get<2>(GetParam()); }
   bool on_memory() const { return domain() != DomainKind::kSync; }
+  /// Committed words go home apart from the commits: from a table, or from private pages over memory.
+  bool retires() const {
+    return engine() == EngineKind::kSoftwrapTables ||
+           (engine() == EngineKind::kSoftwrap && on_memory());
+  }
   papers::LabOptions options() const { return tiny_logs(domain(), mode(), engine()); }
   Pool open() const { return papers::open_or_create(path_, options()).value(); }
   /// Fewer where each one waits for a device.
@@ -143,9 +148,9 @@ TEST_P(TruncationTest, ResultsAreThoseOfEveryOtherChoice) {
   }
   {
     Pool pool = open();
-    const Truncation of_auto = engine() == EngineKind::kSoftwrapTables ? Truncation::kBackground
-                               : on_memory()         ? Truncation::kNextCommit
-                                                     : Truncation::kWhenFull;
+    const Truncation of_auto = retires()     ? Truncation::kBackground
+                               : on_memory() ? Truncation::kNextCommit
+                                             : Truncation::kWhenFull;
     EXPECT_EQ(pool.core().engine().truncation(), mode() != Truncation::kAuto ? mode() : of_auto);
     EXPECT_EQ(work(pool, rounds), expected);
   }
@@ -209,8 +214,7 @@ TEST_P(TruncationTest, OfWhatIsAcknowledgedTheLogsHoldWhatTheModeSays) {
     EXPECT_EQ(left, 0u);
   }
   if (retires_tables) return;
-  const Truncation other =
-      engine() == EngineKind::kSoftwrapTables ? Truncation::kBackground : Truncation::kNextCommit;
+  const Truncation other = retires() ? Truncation::kBackground : Truncation::kNextCommit;
   pool.set_truncation(mode() == Truncation::kWhenFull ? other : Truncation::kWhenFull);
   EXPECT_EQ(records_in_logs(), 0u) << "a change empties the logs first";
 }
