@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
 #: ./do VERB: build, run and judge Perdure. Every verb first installs the packages of packages.txt that are
 #: missing, works from any directory, and does only what has changed since the last time.
 #:

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Base64 (RFC 4648, with padding): how JSON and LDIF carry bytes that are not text.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A Unix socket that a server listens on, and its file.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // `perdure bench`: what transactions cost, beside the hardware's floor and the peers, all measured
 // in the same run.
 #pragma once

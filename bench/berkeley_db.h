@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Berkeley DB 5.3 as the benchmarks use it: one table in a private transactional environment.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What isolation costs: threads that meet in the same words against threads that do not, and long
 // read-only transactions beside writers (the concurrency of Mnemosyne §5: encounter-time locks, a
 // global time stamp, invisible readers).

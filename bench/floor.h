@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The floor: what the hardware takes for the bare stores, write-backs and waits, without any
 // software around them.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "bench/frame_rows.h"
 
 #include <sys/mman.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What a reboot costs a frame pool: Mnemosyne's "reconstruct a persistent region for each SCM frame"
 // (§6.3.2), and the first touch of a page that is in its frame already.
 #pragma once

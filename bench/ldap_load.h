@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A concurrent LDAP client: many connections served by one thread, so that the client costs the two
 // contestants as little as it can. One operation under way per connection and in-flight place.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "bench/log_rows.h"
 
 #include "measure/scratch_memory.h"

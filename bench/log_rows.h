@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The two logs side by side: the tornbit log, which needs one wait, and the commit-record log,
 // which needs two (the shape of Mnemosyne's Table 6).
 #pragma once

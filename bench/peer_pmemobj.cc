@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The peer libpmemobj: the store of pmemobj_map.h, with structures of each thread's own. Where it has
 // no mode that fits the domain (eadr, dram), there is no peer.
 #include "bench/pmemobj_map.h"

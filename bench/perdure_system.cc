@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Perdure as a system under measurement.
 #include <array>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // libpmemobj as the benchmarks use it: a pool, its undo-log transactions as its own examples use
 // them, and the hash map of PMDK's hashmap_tx example (chained buckets, a count, TX_ADD before each
 // change, allocation inside the transaction).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A system under measurement: a store of persistent data that can run every row of the table.
 // Perdure is one, and so is each peer; all run the same Workload, row by row, and differ only in
 // the store under it.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Tokyo Cabinet as the benchmarks use it: its B+ tree and its hash table behind one face.
 #pragma once
 

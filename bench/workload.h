@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Workload: what a row does, written once as a template over the store that it runs on.
 //
 // A store offers, each call being one transaction of its own unless it takes a `tx`:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # perdure_transactional(TARGET): __transaction_atomic in the C and C++ sources of TARGET is Perdure's, durable for what is
 # persistent. Needs gcc, and both languages enabled, because the library that is linked is C++. A shared library is not
 # linked with it: there is one runtime in a program, and the program brings it.

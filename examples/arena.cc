@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // An ordinary std::map that survives: counts how often each word was given on the command line, in this run and all before.
 #include "perdure/arena.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Many threads move money between accounts. Transactions isolate them from each other, and every
 // transfer that was acknowledged survives: the sum is the same at all times, also after `kill -9`
 // and a second start.

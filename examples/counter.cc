@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The smallest program that remembers: counts how often it was started.
 #include <cstdint>
 #include <cstdio>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Does my own structure survive power cuts? Ten lines of scenario, and the explorer tries them all.
 //
 // The structure is a stack in a pool: nodes, linked from a root. First as it should be; then with

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Figure 2 of the NV-heaps paper as a program: a list in a file, from which all links with one value are removed in one transaction.
 #include <iostream>
 

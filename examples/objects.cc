@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A library in a file: objects that refer to each other, survive crashes, and end when nothing leads to them.
 #include <iostream>
 

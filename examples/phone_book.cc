@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A map from text to text. Each change is one transaction: after a crash it is there as a whole, or
 // not at all.
 #include <cstdio>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // When a class has changed too much for its heap: the old heap is read with the old class under a new name, and copied.
 #include <cstdio>
 #include <iostream>

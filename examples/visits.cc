@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Counts visits, thousands in a second, on a disk that takes a tenth of a millisecond for each write: no single visit is
 // worth waiting for, but none may be counted without those before it, and a bill is only sent when its visits are safe.
 #include <cstdio>

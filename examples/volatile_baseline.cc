@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // One container source, two lives: in a pool under transactions, and in ordinary memory with
 // PlainTx. The second is the yardstick of what durability costs, and lets the logic be tested
 // without any file.

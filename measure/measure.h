@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // How the benchmark measures: CPU time of batches, contestants by turns, quartiles.
 //
 // CPU time, because other jobs on the machine then cost a little cache and not the whole figure; by

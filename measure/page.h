@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The frame of the reports that are pages: one file that needs nothing else, well-formed as XML.
 #pragma once
 

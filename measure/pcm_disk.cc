@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "measure/pcm_disk.h"
 
 namespace perdure::bench::reproduce {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // PCM-disk: the paper's emulated block device (§6.1), and the memory that both it and our pools are
 // made of. A peer's files lie on tmpfs; what reaches the device is charged here, in blocks.
 #pragma once

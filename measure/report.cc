@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "measure/report.h"
 
 #include <sys/utsname.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The evaluation as one page, with its charts inside.
 #include <algorithm>
 

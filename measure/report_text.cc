@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The evaluation as a table for people and as JSON for programs.
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "measure/reproduce_command.h"
 
 #include <algorithm>

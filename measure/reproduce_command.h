@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // `perdure reproduce`: the evaluation of a paper, run again on this machine, with the paper's values
 // beside ours.
 #pragma once

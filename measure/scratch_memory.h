@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A scratch file as memory: what raw loops and bare logs run on.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What the evaluation finds: for each figure and table of a paper, series of measured values, the
 // paper's own values beside them, and judgements of whether the two agree.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // How large an evaluation is, and where it takes place.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A small chart writer: lines through points, on linear or logarithmic axes, as SVG.
 #pragma once
 

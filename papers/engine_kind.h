@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The engines by name, as the laboratory's command line and reports know them.
 #pragma once
 

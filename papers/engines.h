@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The engines: the library's and those of the papers, each as a type. The explorer, torture, the benchmarks and the test over
 // all engines, domains and containers (papers/every_engine_test.cc) take them from this one list.
 //

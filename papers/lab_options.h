@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What a pool of the laboratory can be told besides ExpertOptions.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Engines by name on memory that is lost with the power, for tests.
 #pragma once
 

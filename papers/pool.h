@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Pools of the laboratory: any engine, counted, on emulated memory. A pool of one paper's engine is basic_pool<E>, with the
 // face of perdure::Pool; by name, open() and its like.
 #pragma once

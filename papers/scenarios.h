@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The crash explorer's scenarios: the library's, and those of the papers' engines.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "papers/sqlite_pools.h"
 
 #include "apps/sqlite/databases.h"

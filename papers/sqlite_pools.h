@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // SQLite databases on the engines of the papers, counted memory and emulated memory: how SoftWrAP's evaluation runs TPC-C.
 #pragma once
 

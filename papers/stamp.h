@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Stamps an engine of papers/engines.h for the domain of an open region. Each engine's stamps are in a source of its own
 // (stamps_of_*.cc), so that they are compiled side by side.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // AddressSpace: a directory whose files are memory that survives, at the same addresses in every run.
 //
 // For data full of raw pointers: a heap (perdure::Pool, pmalloc), the static variables that a program marks `pstatic`, and

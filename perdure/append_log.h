@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Log: an application's own append-only log in a pool, on the same torn-bit ring that transactions
 // use. One fence per flush, no commit record. For journals, queues and event histories: data that
 // is only ever added at one end and dropped at the other. Not for data that is updated in place;

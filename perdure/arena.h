@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Arena: ordinary memory that survives. A heap at a fixed address, in which std:: containers, C structures and
 // pointers between them live as they are; the whole of it is saved every few milliseconds, or when asked.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 /* Arenas for C: ordinary memory that survives. perdure/arena.h has the whole contract, docs/ARENA.md what it costs.
  *
  *   #include <perdure/arena_c.h>

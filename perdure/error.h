@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Errors a caller can act on, as values (`Result<T>`) where opening and managing pools may fail for
 // reasons outside the program, and as one exception type (`Exception`) inside transactions, where
 // throwing is what rolls back. Every message names the file, the field, what was found, what was

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // ExpertOptions: what a pool can be told besides PoolOptions. The defaults are the fastest that was measured; these are for
 // those who measured something else, and for tools.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // link<T>: a persistent pointer. It holds a byte offset from the region base, so it means the same
 // at every address at which the pool is ever mapped, in every process, and in every copy of the
 // struct that holds it.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 /* Mnemosyne: persistent memory for C and C++ programs, as the paper spells it (ASPLOS 2011, Table 3).
  *
  *   #include <perdure/mnemosyne.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The object face in the words of the NV-heaps paper (ASPLOS 2011, Figure 2); perdure/object.h is the same in C++'s own.
 //
 //   class NVList : public NVObject {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // object_heap: a file of objects that point to each other, safely, and survive crashes. NV-heaps (ASPLOS 2011).
 //
 //   struct Node : perdure::object<Node> {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Everything a program needs: pools, transactions, containers, logs.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Persistable<T>: may a T live in persistent memory? Checked at compile time, field by field: what
 // would dangle or leak after a restart (raw pointers, references, virtual functions, types that own
 // volatile heap) is refused with a message that says why. Arrays inside structs are written

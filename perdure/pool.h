@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Pool: one file that holds data structures which survive crashes.
 //
 //   auto pool = perdure::Pool::open_or_create("words.pool").value();

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 /* SoftWrAP: atomic regions over persistent memory for C and C++ programs, as the paper spells it (MSST 2015, Algorithms 2, 3).
  *
  *   #include <perdure/softwrap.h>

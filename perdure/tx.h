@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The transaction face: all that a container sees. A container is written once, as a template over
 // `Tx`, and runs under every engine, and as an ordinary volatile structure with PlainTx.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A number for a type's name, the same in every run and compiler: what a root table entry remembers
 // of its type.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Wraps: SoftWrAP's atomic regions (MSST 2015 §III, §IV), for programs that bring their own isolation.
 //
 //   Wraps wraps(pool);                          // a pool of any engine; the paper's is EngineKind::kSoftwrap

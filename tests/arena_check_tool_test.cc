@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // `perdure check` and `perdure info` of arena files.
 #include <array>
 #include <random>

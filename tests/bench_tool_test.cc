@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // `perdure bench --quick --json` runs, and prints what programs may rely on.
 #include <cstdio>
 #include <cstdlib>

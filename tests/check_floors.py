@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
 """Checks that every include goes down: the floors of docs/ARCHITECTURE.md, enforced.
 
 A file may include its own room and any room on a lower floor; never another room of its own floor, never a higher

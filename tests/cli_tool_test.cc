@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The `perdure` command from the outside: what it prints, how it ends, and that it never harms what
 // it cannot open.
 #include <map>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Costs are claims too: what each kind of transaction asks of the persistence domain, counted, not
 // timed. A fence more on one of these paths is a regression that no functional test would notice.
 #include <unistd.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // `perdure explore` for people and programs. What it finds over all scenarios is a stage of its
 // own: ./do crash.
 #include <gtest/gtest.h>

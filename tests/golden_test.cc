@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A pool as each version of the format wrote it, left by a killed process, must open for ever. The
 // images are text, so that a change of the format shows in their diff.
 //

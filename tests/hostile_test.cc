@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Files from anywhere: every single damaged bit, every truncation, every version. Whatever is done
 // to a pool, opening and using it gives either the data or a clean error, and damage of the
 // metadata is always noticed.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Pools in memory, which can be copied at any moment: a copy of an open pool is what a killed
 // process leaves behind.
 #pragma once

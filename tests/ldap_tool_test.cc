@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A real slapd over our server, real clients, and real kills of both.
 #include <fcntl.h>
 #include <signal.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Leaks from the outside: what `perdure check` finds of them, and what `perdure compact` leaves out.
 #include <sys/mman.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // `perdure bench memcached --quick`: every system and row is there, in a form that programs may rely on.
 #include <nlohmann/json.hpp>
 

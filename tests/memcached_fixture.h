@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A `perdure serve` process, and connections to it, for tests.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // `perdure serve`, killed under load: what a client was told survives, each time. On a file, where what was not written to
 // it dies with the process; and on memory.
 #include <atomic>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // `perdure serve` from the outside: ordinary clients, bad ones, limits, and its end.
 #include <arpa/inet.h>
 #include <netinet/in.h>

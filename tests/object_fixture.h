@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What the tests of object heaps stand on: a heap in memory whose process can be killed, on each engine.
 #pragma once
 

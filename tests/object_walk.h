@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Judges a whole heap of objects from outside: every count is what it counts, and nothing has leaked.
 #pragma once
 

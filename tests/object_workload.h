@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What threads do to one graph of objects: lists, slots that are swapped, weak caches, handles. Each thread keeps a ledger of the
 // nodes that it made and of those of them that ended, so that the graph can be judged at any time.
 #pragma once

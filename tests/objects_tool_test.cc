@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Heaps of objects from the outside: what `perdure check` says of them, and what `perdure reclaim` frees.
 #include "perdure/api/pool_core.h"
 #include "perdure/object.h"

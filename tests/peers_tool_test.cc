@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // `perdure bench peers --quick`: a row for every store and every workload, in the forms that
 // programs and browsers may rely on; and what is not known is refused.
 #include <map>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The address space of a test program's own: programs with pstatic variables open one before main(), in the working
 // directory unless they are told otherwise. Included once by a test that links such code. It changes the directory: the
 // environment that functions of .preinit_array change is not the one that the program gets.

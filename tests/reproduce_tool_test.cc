@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // `perdure reproduce PAPER --quick`: the reports have the form that programs and browsers may
 // rely on, and what is not known is refused.
 #include <map>

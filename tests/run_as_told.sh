@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
 # run_as_told.sh SOURCE PROGRAM: runs PROGRAM in an empty directory as often as the head of SOURCE says "//   $ ./program",
 # and compares each run's output with the "//   " lines that follow.
 set -euo pipefail

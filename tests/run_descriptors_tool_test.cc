@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // perdure run: what a program has besides memory, threads and files. Each kind is used all the time by
 // a program that is killed at random moments, and that looks whether all is as it was.
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What tests of `perdure run` share: programs that are killed at random moments and resumed.
 //
 // PERDURE_RUN_KILLS: how often each program is killed. PERDURE_RUN_SEED: when, and what; it is printed.

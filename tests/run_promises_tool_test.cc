@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // perdure run: what it promises besides the right end: an fsync is the end of an epoch, held output comes once, in
 // order and not early, and what cannot be carried is refused with its cause.
 #include <fcntl.h>

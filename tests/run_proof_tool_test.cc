@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // perdure run, resume: programs that look for what a carried program could lose, killed at random moments: the
 // supervisor, the program, or both. Each ends with what an uninterrupted run leaves, byte for byte.
 #include <sys/stat.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // perdure run, resume, inspect: unmodified programs are killed at random moments, again and again,
 // and end with what an uninterrupted run writes, byte for byte.
 #include <fcntl.h>

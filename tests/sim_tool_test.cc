@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // `perdure sim` and `perdure sim prove`: reports as programs may rely on, and what is refused.
 #include <algorithm>
 #include <fstream>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What the tests stand on: pools in memory (tests/image.h), and a directory for files that goes
 // away by itself.
 #pragma once

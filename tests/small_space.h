@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Persistent address spaces in fresh directories, small and quick to open, and what their tests share.
 #pragma once
 

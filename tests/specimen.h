@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A small pool with some of everything in it, and un-truncated records in its log; where its words
 // stand; and a walk that uses whatever a damaged copy of it still offers. What the hostile-file
 // tests and the fuzzers work on.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Real executables with persistent static variables, as compilers and linkers lay them out: their runs, their rebuilds, and
 // what they say when they cannot run.
 #include <sys/wait.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Runs the `perdure` command (named by the environment variable PERDURE_TOOL) as a user would, in a
 // fresh directory.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Real processes, really killed: the figures that the crash explorer cannot give.
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>

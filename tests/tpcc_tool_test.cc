@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // `perdure bench tpcc` on tiny databases: what programs may rely on, extensions, and what is
 // refused.
 #include <nlohmann/json.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The examples of the four ways to update persistent memory, examples/mnemosyne/*.c, under the crash explorer: the very
 // functions that the programs call, on an address space whose every crash image is recovered. Then each flush, fence,
 // write-through and log_flush that they call is left out, and the explorer must object.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Commands meet an arena (perdure/arena.h) as a file with a magic of its own.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // check: is this pool, address space or arena whole? Works on a private copy in memory; the file is never changed.
 #include <map>
 

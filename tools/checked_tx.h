@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // CheckedTx: looks at structures that nobody vouches for. A container's own code walks them,
 // because containers are written against the Tx face; every access that leaves the heap ends the
 // walk instead of the process, and so does a walk in circles.

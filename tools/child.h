@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A worker process to be killed: this same program, started anew with other arguments, and a pipe
 // through which it tells what was acknowledged to it. What has entered the pipe outlives the
 // worker.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What the commands of the `perdure` tool share: exit codes, and the options of those that open a
 // pool.
 #pragma once

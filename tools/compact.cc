@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // compact: a fresh copy of a pool or of an address space, with what can still be found and nothing else.
 #include <fcntl.h>
 #include <sys/stat.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // dump: the bytes of a pool, named. For those who debug a format or a crash; docs/FORMAT.md
 // explains every field.
 #include <algorithm>

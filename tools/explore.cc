@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // explore: the crash explorer over the built-in scenarios, and its canaries. A structure of one's
 // own is explored by a program that links perdure_crash (sim/crash/explorer.h); this command judges
 // the house itself.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What `perdure check` answers with: one thing that is wrong.
 #pragma once
 

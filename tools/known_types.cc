@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "tools/known_types.h"
 
 #include "apps/kv/store.h"

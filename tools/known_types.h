@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The types of root objects that the tools can look into. A pool does not describe its types; it
 // only remembers a hash of each root's, so that a program does not open it as another.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The `perdure` command: pools from the outside, an embedded store for scripts, and the judges of
 // the house.
 #include <csignal>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Which heap objects nobody can find any more, also where types are unknown: an object counts as found when any word that
 // can be found itself could be its address, or a link to it or into it. What is left over is lost for certain, as long as
 // programs keep addresses and links in whole, aligned words.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // create, info, recover: a pool's life from the outside.
 #include <sys/stat.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Other programs, run as a benchmark or a demonstration needs them: never as services of the machine.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A progress bar on standard error, for a terminal only, ten times a second at most.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Which heap objects the roots of a pool reach, which are lost, and which are missing.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // reclaim: frees the circles of a heap of objects that nothing reaches any more.
 #include "perdure/object/reclaim.h"
 

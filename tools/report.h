@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What every command of the `perdure` tool answers with: one tree of named values, printed as a
 // table for people or as JSON for programs. The two can never disagree, because both are made from
 // the same tree.

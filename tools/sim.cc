@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // sim: the simulated memory systems of the ThyNVM paper under any program; and `sim prove`, which looks at
 // every state of the protocol that one of them runs.
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Commands meet a persistent address space as a directory.
 #pragma once
 

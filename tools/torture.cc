@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // torture: real processes, killed with SIGKILL at random moments, a quarter of them while they
 // still recover; and a verifier that knows from the committed counts alone what every byte of the
 // pool must say (torture_state.h).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What the torture workload keeps in its pool, and what it must be after any number of its
 // transactions.
 //

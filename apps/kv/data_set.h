@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A real data set for the demo: WordNet's synsets, or the word list of the system.
 #pragma once
 

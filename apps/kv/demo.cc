@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // kv demo: a real data set, durable transactions, and a parent that kills the loader in the middle,
 // again and again.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Records as text and bytes, for `kv load`, `scan` and `dump`. All three formats carry every
 // possible key and value.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The embedded store for people and scripts: `perdure kv …`.
 #pragma once
 

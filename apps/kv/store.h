@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What a pool of `perdure kv` holds: one persistent hash map of byte strings, at the root "kv".
 #pragma once
 

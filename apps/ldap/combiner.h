@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Combiner: updates that arrive at the same time share one durable transaction.
 //
 // Why not a transaction for each, and the pool's group commit: an update of a directory touches

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Directory: a tree of LDAP entries in a pool, with equality indexes. It does what a back end of
 // slapd is asked to do; every update is one durable transaction.
 //

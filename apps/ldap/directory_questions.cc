@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The questions a directory answers, and how a search finds its candidates.
 #include <algorithm>
 #include <unordered_map>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Distinguished names (RFC 4514): parsed, brought to the one form in which equal names are equal
 // bytes, and split into the part that names an entry among its siblings and the rest.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // An entry as the directory keeps it: the entry above it, its own level of the name, its
 // attributes. The name in full is the names of all levels, so that renaming an entry renames
 // everything below it.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Search filters (RFC 4515) as text, as a tree, and as a question to an entry.
 #pragma once
 

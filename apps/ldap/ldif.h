@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // LDIF (RFC 2849), as far as slapd and ldapadd speak it: lines of "attribute: value" or
 // "attribute:: base64", folded over several lines where they are long.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // How attribute names and values are compared. Without a schema there is one rule for ordinary
 // attributes (letters of ASCII are equal in both cases, runs of spaces count as one, those at the
 // ends not at all), one for telephone numbers, and one for values that are bytes.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Passwords, as entries keep them.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What slapd's socket back end says and wants to hear (slapd-sock(5)): one request of text lines
 // per connection, and an answer of LDIF entries and a RESULT.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The server that slapd's socket back end talks to: threads that take one connection after the
 // other from a Unix socket, one request each.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What a pool that holds a directory looks like: one object at the root "ldap.directory".
 //
 //   entries    entry id -> the entry (see entry.h)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Bytes on their way to a client. Grows without zeroing, and its memory is used again.
 #pragma once
 

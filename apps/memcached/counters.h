@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What happened, counted by each worker for itself and added up when somebody asks.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // ItemStore: what the protocol needs of a store of items. One virtual call per command; what a command means stands in the
 // callbacks, so that every store behaves alike. `PoolStore` is ours; the benchmark has one on Berkeley DB.
 #pragma once

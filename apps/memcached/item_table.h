@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The table of items: linear hashing made local, as hash_map's, over items that carry their hash. Written against the Tx
 // face, for transactions and for checks.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What a pool that holds a cache looks like: one object at the root "memcached.cache", a hash table of items with open
 // chains, and how much there is of them.
 //

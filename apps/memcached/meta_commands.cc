@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The meta commands: mg, ms, md, ma, me, mn.
 #include <algorithm>
 

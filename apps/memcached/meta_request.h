@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A meta command's line: key, flags, and what it gives back of them.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // PoolStore: the items of a cache in a pool. Every change is one transaction, or a part of one with those done together; a
 // look-up is a read-only one, however many keys it has.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // ItemStore::together on a pool: one transaction or nothing.
 #include <thread>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What goes: flushed and expired items, and when the cache is full, those that are not used.
 #include <algorithm>
 

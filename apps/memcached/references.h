@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // References: when items were used, in DRAM only, so that a get writes nothing persistent. A table of fixed size that
 // forgets: two items that share an entry are taken for one that was not used when the other was used later.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // get, gets, gat, gats: keys are taken one after the other, however many there are, and answered some at a time.
 #include <algorithm>
 

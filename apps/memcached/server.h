@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Server: listens on a Unix socket and on TCP, and shares the connections out to its workers. What is served is a
 // Service's; nothing here knows of pools.
 #pragma once

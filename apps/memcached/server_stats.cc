@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What the server tells of itself: `stats`, and metrics for Prometheus.
 #include <event2/event.h>
 #include <sys/resource.h>

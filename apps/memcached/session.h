@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Session: one client's conversation in memcached's text protocol, without its socket: bytes in, replies out.
 //
 // Commands and their meaning: doc/protocol.txt of memcached 1.6, classic and meta. docs/MEMCACHED.md has what differs.

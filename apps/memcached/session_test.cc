@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The protocol, command by case: what is said, and what is answered, byte for byte.
 #include "apps/memcached/session.h"
 

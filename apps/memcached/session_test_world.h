@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A cache without sockets: a pool in memory, a store, and sessions that are talked to.
 #pragma once
 

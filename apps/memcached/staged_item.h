@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // How a value of many kilobytes gets into a pool on a file: by several transactions.
 //
 //   1. an object, held by a link of Cache::staged         cut here ⇒ it is freed at the next open

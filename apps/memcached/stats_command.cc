@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // stats: what the session itself knows of it; the rest the server says.
 #include "apps/memcached/session.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Syncer: one device write for what many workers did. On files transactions are relaxed; a thread of its own syncs the pool
 // as long as somebody waits, and a reply is sent when a sync has ended that began after all that the reply tells of.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Worker: a thread that serves its share of the connections from one event loop.
 //
 // Where replies have to wait for the device (syncer.h) the loop does not: a connection whose reply is kept back is not read

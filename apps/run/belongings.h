@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What of an epoch is neither memory, thread nor file (object_layout.h), as a reader sees it.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // perdure run, resume and inspect.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What tells a file from one that gets its inode's number after it: part of the handles by which file systems name files
 // to name_to_handle_at(2). Also compiled into what runs inside of other programs.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Held output: what a program writes to standard output and error waits until the epoch in which it was written is
 // committed. Then it can never be written again.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The image of `perdure run` as a reader sees it. Nothing it holds is trusted: every length, count and
 // address is checked before it is used.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The supervisor's side of epochs: owns the image, shares memory with the runtime, commits what it stages.
 // Story: shared.h. The program may be killed at any moment; what it had staged is committed all the same.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The supervisor's side of epochs without a program: a process stages changes as the runtime would, and is killed.
 // What is recovered is what the epoch left, and after forget_last() what the one before left.
 #include "apps/run/keeper.h"

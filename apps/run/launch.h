@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Starts programs under `perdure run` and brings them back.
 #pragma once
 

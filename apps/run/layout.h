@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What `perdure run` keeps in its state directory.
 //
 //   lock       held (flock) by whoever runs or resumes the program

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // /proc/self/maps, read and taken apart without libc.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What an epoch says of the program besides memory, threads and files: records of an image, as those
 // of layout.h.
 //

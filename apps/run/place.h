@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Where `run` and `resume` put a program: the lock on its state directory, the namespaces it comes back in.
 #pragma once
 

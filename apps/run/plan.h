@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What the restorer is told, by the tool that has read and checked an image: a file of one Plan and
 // arrays, mapped at kPlanBase. Never kept.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What the supervisor does at a program's system calls: files are recorded so that they can be taken back (files/), an
 // fsync is the end of an epoch, and a program that replaces itself gets its descriptors anew.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // System calls without libc: no errno, no thread-local storage, no cancellation. For code that runs
 // where libc must not: in signal handlers, on threads that libc does not know, in the restorer.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Makes what the kernel kept in memory alone, in the process that is to be the program.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What a resume does about files: are machine and files such that the program can go on, and opening them again.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // `perdure resume`: reads an image, checks that it can live here, writes a plan and starts the
 // restorer in a process with the program's id.
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // `perdure run`: refuses what cannot be carried, then starts the program with the runtime.
 #include <elf.h>
 #include <fcntl.h>

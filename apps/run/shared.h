@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What the runtime, in the program, and the supervisor share: one memory file of these, another with the
 // image (layout.h) as the last epoch that ended left it, the shadow.
 //

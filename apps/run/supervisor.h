@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The process that a carried program is a child of: commits its epochs, holds its output, and tells how it ended.
 //
 //   prepare()      descriptors for the program get their numbers

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Connection: a database that SQLite has opened through the VFS `perdure`, and the protocol by which it survives.
 //
 // SQLite's pager makes a transaction atomic by a rollback journal: it saves old pages there, syncs it, writes new pages to

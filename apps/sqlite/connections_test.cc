@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Several connections and threads of one process, and its locks.
 #include <atomic>
 #include <thread>

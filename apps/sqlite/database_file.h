@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // DatabaseFile: a file in a pool that changes only from one commit to the next. It knows nothing of SQLite.
 //
 // What is written stands in DRAM, block by block, until commit() makes all of it, and the new size, durable in one

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The database in the pool, without SQLite: against a model, and under the crash explorer.
 #include "apps/sqlite/database_file.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "apps/sqlite/databases.h"
 
 #include <sys/stat.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Databases: the pools that this process has open as SQLite databases. Each is opened once, by its first connection, and
 // shared by all; the last one closes it.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // From exceptions to what SQLite understands: a result code, and a message in its error log (SQLITE_CONFIG_LOG, in the shell
 // `.log stderr`), since SQLite gives a VFS no way to say more than a number.
 #pragma once

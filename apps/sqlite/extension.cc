@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The entry points: of the loadable extension, and of the static library. SQLite derives the first one's name from the
 // file's, perdure_sqlite.so: its letters between "sqlite3_" and "_init".
 #include <sqlite3ext.h>

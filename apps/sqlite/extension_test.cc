@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The loadable extension in programs that know nothing of it: the sqlite3 shell, and Python.
 #include <cstdio>
 #include <fstream>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The first page of an SQLite database: bytes 18 and 19 say by which kind of journal it is written, 1 or 2 (WAL).
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What a pool that holds an SQLite database looks like: one StoredFile at the root "sqlite.database". One of the VFS
 // `perdure-plain` has a PlainStore at the root "sqlite.plain" instead.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Locks: SQLite's five lock levels, among the connections of this process to one database. (Another process has no part in
 // them: the pool is locked against it as a whole.)
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // OpenFile: what SQLite has opened, as the C callbacks of vfs.cc see it. Each function returns an SQLite result code, or
 // throws: the callbacks turn exceptions into codes.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 /* SQLite on Perdure, for programs that link it: registers the VFS `perdure` with the SQLite library of the process.
 
      perdure_sqlite_register(0);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Where the tests of this room put their files: every one runs on memory and on a disk.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "apps/sqlite/plain_journal.h"
 
 #include <unistd.h>

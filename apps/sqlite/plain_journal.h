@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The VFS `perdure-plain`: SQLite as on a file system (SoftWrAP, MSST 2015, its variant "A"). The database and its rollback
 // journal are files in the pool; each write is a small relaxed transaction of its own, and a sync makes those before it
 // durable. What a cut leaves between two syncs is any number of writes, the first ones first, and the journal takes them back

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The VFS perdure-plain: SQLite's journal is a durable file, and takes back what a kill leaves half done.
 #include "apps/sqlite/sql_fixture.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What cannot be opened is refused with a code, told in SQLite's error log, and left as it is. A storage that fails loses
 // nothing that was acknowledged.
 #include <fcntl.h>

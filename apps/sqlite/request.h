@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What a database's URI asks for: file:PATH?vfs=perdure&engine=...&domain=... docs/SQLITE.md lists the parameters.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What the tests of this room stand on: databases in a directory that goes away, SQL in a line, and SQLite's error log.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Kills: a child commits transactions and tells of each through a pipe, until it is killed at a random moment. Then every
 // commit that was told of is there, at most one more is, and none by half. PERDURE_SQLITE_KILLS says how many kills instead of
 // the few of a test run.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The VFSs `perdure` and `perdure-plain`, as SQLite's C interface wants them.
 #pragma once
 

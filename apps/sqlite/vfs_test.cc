@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The VFS through SQLite's C API: one connection at a time. What a crash leaves is judged on copies of the file.
 #include <chrono>
 #include <thread>

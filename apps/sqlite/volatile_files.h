@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // VolatileFiles: rollback journals, super-journals and temporary files, in DRAM. Those with a name are shared by the
 // connections of the process, because a connection may have to roll back what another one left half done.
 #pragma once

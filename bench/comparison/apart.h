@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Runs a part of a program in a process of its own.
 #pragma once
 

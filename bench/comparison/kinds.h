@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The kinds of stores in the comparison: what each is set to, and what its acknowledgements are
 // worth there. Those of the peers whose libraries were found when the tool was built register how
 // they are made.

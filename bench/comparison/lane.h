@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // One thread's part of a store: its keys, what it does with them, and whether the store has kept
 // what it acknowledged.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The verification of the comparison notices what a store may do wrong.
 #include "bench/comparison/lane.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // LevelDB and RocksDB have one interface in two namespaces; this is the store over either.
 #pragma once
 

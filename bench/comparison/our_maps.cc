@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Ours: a map in a pool, a transaction for each update.
 #include <algorithm>
 #include <array>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Berkeley DB 5.3, as a hash table and as a B-tree.
 #include "bench/berkeley_db.h"
 #include "bench/comparison/kinds.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // LevelDB.
 #include <leveldb/db.h>
 #include <leveldb/write_batch.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // LMDB: one environment, one table with integer keys.
 #include <lmdb.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // libpmemobj: a hash map for each thread, because its transactions do not isolate them.
 #include "bench/comparison/kinds.h"
 #include "bench/pmemobj_map.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // RocksDB.
 #include <rocksdb/db.h>
 #include <rocksdb/write_batch.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // SQLite: one table in write-ahead-log mode, a connection for each thread. Its busy handler sleeps
 // for milliseconds, which would be measured in place of SQLite; so writers take turns at a mutex.
 #include <sqlite3.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Tokyo Cabinet: its B+ tree with synced transactions; and its B+ tree and its hash table synced
 // after each update, which is faster and less: an update is not atomic then.
 #include <mutex>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "bench/comparison/peers_command.h"
 
 #include <algorithm>

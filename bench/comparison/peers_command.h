@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // `perdure bench peers`: other stores and ours, measured in one run on the same work.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What `perdure bench peers` found, in its three forms.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The comparison as one page, with its charts inside.
 #include <algorithm>
 

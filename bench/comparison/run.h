@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Measures the stores of one place: by turns, on the same keys and values, and verified.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Every store of the comparison that was built in, against a map in ordinary memory: what it
 // acknowledged is there, also when it was closed and opened again.
 #include <algorithm>

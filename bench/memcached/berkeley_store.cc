@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "bench/memcached/berkeley_store.h"
 
 #include <cstring>

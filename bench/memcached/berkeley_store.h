@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Items in Berkeley DB's hash table, behind the same front end as ours: what MemcacheDB was in NV-heaps (ASPLOS 2011).
 // Every command is a transaction; "safe" ones are synced, "fast" ones are not.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "bench/memcached/memcached_command.h"
 
 #include <unistd.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // `perdure bench memcached`: Figure 8 of NV-heaps (ASPLOS 2011), and more of its kind.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The servers that `perdure bench memcached` measures, each a process of its own.
 #pragma once
 

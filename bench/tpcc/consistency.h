@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The consistency conditions of TPC-C (clause 3.3.2), all twelve.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Runs the mix of the five transactions on a fresh copy of a loaded database, times it, and judges
 // what is left.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What the terminals ask for: the inputs of the five transactions, drawn as clauses 2.4.1 to 2.8.1
 // have it.
 #pragma once

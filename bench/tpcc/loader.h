@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Fills a database as clause 4.3.3.1 has it.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // In which ways SQLite is measured: a VFS, a journal mode and a synchronous setting each; and the
 // VFSes that do not come with SQLite.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The standard's generators (clauses 2.1.5, 2.1.6 and 4.3.2): uniform and non-uniform numbers, last
 // names, strings.
 #pragma once

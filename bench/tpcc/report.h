@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What `perdure bench tpcc` found, as a table for people and as JSON for programs.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The nine tables of TPC-C (clause 1.3) in SQLite, and how many rows they begin with (clause 4.3.3).
 //
 // Money is in cents, taxes and discounts in ten-thousandths, both integers: exact, as the standard

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // SQLite's C interface with owners: a connection, its statements, and the rows that one yields.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The terminals of one connection: they draw their transactions from a deck of cards, and note the
 // answers.
 #pragma once

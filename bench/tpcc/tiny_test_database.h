@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A loaded database in memory, as small as --scale allows.
 #pragma once
 

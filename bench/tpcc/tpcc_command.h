@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // `perdure bench tpcc`: TPC-C on SQLite, on the VFSes and in the modes that are asked for.
 #pragma once
 

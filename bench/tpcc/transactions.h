@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The five transactions of TPC-C (clauses 2.4 to 2.8) on one connection.
 //
 // Those that write are `BEGIN IMMEDIATE` … `COMMIT`; those that only read are `BEGIN` … `COMMIT`, and

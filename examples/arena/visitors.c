@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A list in plain C, with plain pointers, that survives: who was here, in this run and the ones before.
 //
 //   $ ./visitors

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Append update, the second of four ways to change persistent memory consistently (Mnemosyne, ASPLOS 2011, Table 2): new
 // data goes behind the old, which is never modified. The stores of one append are unordered; a log recognizes an append
 // that did not arrive whole, and forgets it. For journals, queues, histories.

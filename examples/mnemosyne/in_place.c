@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // In-place update, the last of four ways to change persistent memory consistently (Mnemosyne, ASPLOS 2011, Table 2):
 // anything may change, everywhere, as in a program without persistence. A transaction keeps copies, orders the stores, and
 // after a crash all of it has happened or nothing. Here: a doubly linked list, of which one change writes several nodes.

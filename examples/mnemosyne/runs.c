@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A list that grows by one with every run, in plain C: the program that README shows.
 //
 //   $ ./runs

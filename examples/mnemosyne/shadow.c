@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Shadow update, the third of four ways to change persistent memory consistently (Mnemosyne, ASPLOS 2011, Table 2): the new
 // version is written beside the old one, and when it is durable, one store to the reference makes it the valid one. One
 // thing is ordered: that store after the data. For trees, documents, whatever hangs on one reference.

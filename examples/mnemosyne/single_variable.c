@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Single variable update, the first of four ways to change persistent memory consistently (Mnemosyne, ASPLOS 2011,
 // Table 2): an aligned variable of up to 8 bytes is written whole or not at all. Nothing needs to be ordered.
 // For counters, flags, "the set-up is done".

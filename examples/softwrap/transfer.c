@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Two accounts and a list of what moved between them, in plain C: a wrap makes each transfer whole.
 //
 //   $ ./transfer

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Base: what the papers improve on (Mnemosyne's log with a commit record; BASE of Blurred Persistence): log, wait, commit
 // word, wait; home words forced at each commit. It is the library's engine with another append and another default.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Undo: the baseline of SoftWrAP (MSST 2015) §V: before a word is overwritten where it is, its old value is logged and waited
 // for. Durable and atomic, with a wait for each word.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // UndoLogging: what engines share that log what was there before they overwrite it.
 //
 // An undo log is a redo log of what was there before: recovery, which replays whatever is in a log, takes back what did not come

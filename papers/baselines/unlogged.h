@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Unlogged: the baselines, engines without a log: what isolation and flushes cost by themselves. Not for data.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Blurred: an engine whose transactions execute in the log.
 // Paper: Blurred Persistence (TOS 2016) §3.2, §3.3.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Execution in log, as an engine does it: what is asked of it beyond what transaction_test.cc asks of every engine.
 #include <array>
 #include <atomic>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "papers/blurred/in_log_tx.h"
 
 namespace perdure::blurred {

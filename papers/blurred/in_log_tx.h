@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // InLogTx: a transaction that executes in its thread's log (Blurred Persistence §3.2). Its stores go to the log at once; only
 // where they are is kept here: the value of each of writes() is the place of its record.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // ModeChoice: which of two ways to run its transactions is the quicker one for a thread, found out by trying.
 // Paper:      Blurred Persistence (TOS 2016) §3.4, BPPM-A with its dynamic strategy: a warm-up in both modes, then the better.
 // Deviations: (1) Each thread chooses for itself. (2) The warm-up takes turns, so that a drift of the machine or of the

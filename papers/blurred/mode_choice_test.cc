@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "papers/blurred/mode_choice.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What recovery makes of a ring that no power cut leaves: changed bits, garbage, a broken rule.
 #include <cstdio>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // XilLog: the log of Blurred Persistence's *execution in log* (§3.2): a transaction's new values stand in the ring from the
 // moment they are written, committed or not. What is uncommitted may become durable at any time, by eviction; recovery
 // tells it apart. Not for a writer that has all its values at once: TornbitLog packs them tighter and streams them.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What an XilLog promises while the power stays on, and what it asks of its domain.
 #include "papers/blurred/xil_log.h"
 

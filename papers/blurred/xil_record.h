@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The 128-bit record of execution in log: what XilLog keeps in its ring, two words to a record.
 //
 //   data half   bits 0-62   the value's low 63 bits                       bit 63      torn bit

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What a power cut left of an XilLog: which transactions are committed, and where the log goes on. Nothing is written here.
 //
 // The three steps of the paper's §3.5, for one log; the caller merges the logs and replays:

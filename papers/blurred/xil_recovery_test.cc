@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What recovery finds in the ring of an XilLog after a power cut.
 #include "papers/blurred/xil_recovery.h"
 

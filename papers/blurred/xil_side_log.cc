@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "papers/blurred/xil_side_log.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // XilSideLog: an XilLog behind the torn-bit log of a slot's ring (perdure/log/side_log.h). What must be committed while a
 // transaction is open, or has no room here, goes to the torn-bit log.
 #pragma once

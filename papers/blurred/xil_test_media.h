@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // CachedLines: a domain for tests that knows what a power cut may leave: of each line a prefix of the stores to it, of
 // words written through any (docs/CRASH_MODEL.md). Unlike the explorer's media it may be asked for any image at once.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // UndoObjects: transactions as in NV-heaps (ASPLOS 2011) §3.5: an object is copied into the log when a transaction first
 // writes to it, whole, and then changed where it is. What is read is validated, who writes owns (engine/transaction.h).
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "papers/nvheaps/undo_objects_tx.h"
 
 #include "perdure/error.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // UndoObjectsTx: a transaction that changes objects where they are, once its log has a copy (NV-heaps §3.5).
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // How large the tables of the engine softwrap-tables are.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Tables: write-aside persistence with the paper's alias tables (private pages instead: perdure/engine/redo.h). What a
 // transaction wrote goes to the log, and to a table in DRAM where everybody looks first; from there it goes home in the
 // background, each word once for all transactions that wrote it.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // TablesTx: a transaction whose committed words may stand in alias tables (SoftWrAP). It has a wrap open for as long as it
 // runs, so that no table that it may look into is used again.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // AliasStates: which of the two alias tables is written, read, retired, and used again (SoftWrAP §IV-A, Figure 3).
 //
 // A table's life:

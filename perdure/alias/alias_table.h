@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // AliasTable: what was written to persistent memory and is not home yet, by address, in DRAM (SoftWrAP §IV-A).
 //
 // Words that were stored one by one are kept one by one; extents in *shadow pages*. Both say which of their bytes are valid, so

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Aliases: the double-buffered alias table: where wraps store and load, and what the manager takes home (SoftWrAP §IV-A).
 // Threads: wraps any, each with its own Wrap; advance() by one at a time.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What the alias tables need of the machine: atomics, a fence, a pause. A parameter, so that a model checker can take its place
 // (sim/interleave).
 #pragma once

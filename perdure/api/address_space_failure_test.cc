@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What map() and unmap() leave when a step of theirs fails, or the process dies in it.
 #include <sys/resource.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The files of a persistent address space: lost, cut off, exchanged, foreign, damaged or in use. What cannot be opened is
 // left as it is, said with a remedy, and whole again when the damage is undone.
 #include <sys/resource.h>

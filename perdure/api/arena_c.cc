@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The functions of perdure/arena_c.h.
 #include "perdure/arena_c.h"
 

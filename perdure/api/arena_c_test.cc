@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The functions of perdure/arena_c.h with good and bad arguments. examples/arena is the same face in C.
 #include "perdure/arena_c.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What epochs cost: random stores to 64 MB in plain memory and in arenas, as fast as they go ("dense"), and with work in registers
 // between them, so that about 1,000 pages are written in 10 ms ("sparse"), the same 1,000 in each epoch ("hot"). Prints a
 // table; the figures are in docs/ARENA.md. Then the goals that arenas have: how long four threads are stopped, and how

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Processes that change an arena are killed at random moments, also while they open it.
 #include <sys/wait.h>
 #include <unistd.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // An arena in a directory of its own, and what tests keep in it.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // How a transaction is run until it commits: what Pool::atomically and object heaps have in common.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What the C faces have in common: exceptions become NULL or -1, errno, and a story to ask for.
 #pragma once
 

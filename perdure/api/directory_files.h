@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // DirectoryFiles: the files of a persistent address space in a directory, mapped into its reserved range of addresses.
 //
 //   heap.pool       the heap: logs, roots, the region table; locked while the address space is open

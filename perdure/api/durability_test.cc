@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Relaxed commits: they wait for nothing, and what a power cut leaves is what was committed up to some moment.
 #include <array>
 #include <atomic>

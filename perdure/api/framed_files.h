@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // FramedFiles: the files of a persistent address space whose regions are larger than its memory.
 //
 //   in the directory, on persistent memory

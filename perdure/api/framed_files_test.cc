@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // An address space whose regions are larger than its memory: wherever a page is, the program sees what it stored.
 #include "perdure/api/framed_files.h"
 

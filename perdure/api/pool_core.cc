@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "perdure/api/pool_core.h"
 
 #include <pthread.h>

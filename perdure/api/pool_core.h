@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // PoolCore: the floors below, put together for one open pool. Users meet it through perdure/pool.h.
 #pragma once
 

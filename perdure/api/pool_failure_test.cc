@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Storage that fails: whatever call fails, in whatever way, the pool stops, and what it had
 // acknowledged is there when it is opened again. The device behaves as the kernel does after a
 // failed sync: the data is dropped, and later calls succeed as if nothing had happened.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // PoolStorage: what copies of a pool's domain share: threads that wait for one device, pages that are private. It outlives
 // the engine.
 #pragma once

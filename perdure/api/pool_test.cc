@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "perdure/pool.h"
 
 #include <sys/wait.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What happens between threads, and between a process and its forked child: where a wait, a stale
 // answer or a lock kept too long would show.
 #include <sys/wait.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The functions of perdure/softwrap.h with good and bad arguments. examples/softwrap is the same face in C.
 #include "perdure/softwrap.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // SpaceFiles: where the files of a persistent address space are. A directory (directory_files.h), or the memory of the
 // crash explorer.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The regions of an address space: their table, pmap and punmap, and what a start finds of them.
 #include <sys/mman.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The static variables of an address space: what a start finds of them, and what becomes of them when the program changes.
 #include <sys/mman.h>
 

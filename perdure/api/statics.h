@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Statics: the persistent static variables of a program (pstatic), as its executable lays them out.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // When home words become durable and logs are emptied is a choice of speed: whatever is chosen, and whenever it changes,
 // results and what survives are the same.
 #include <sys/wait.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // PERDURE_CHECK: always on. It guards media and API misuse where going on would write more, and
 // stops the process.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The one record that heap, engine, log and recovery exchange.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // OffsetIndex: where in a sequence an offset stands. Open-addressed; forgets everything in O(1); no allocation once grown.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // OffsetSet: offsets in the order in which they came, each once, with membership that stays cheap however many there are:
 // the objects that a transaction allocates or frees, the lines that a full log names.
 #pragma once

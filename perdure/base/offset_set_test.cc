@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "perdure/base/offset_set.h"
 
 #include <random>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // WordBuffer: words that are about to be written in full, in memory that is kept from one use to
 //             the next.
 #pragma once

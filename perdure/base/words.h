@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The units everything below is measured in, and arithmetic that cannot overflow unseen.
 #pragma once
 

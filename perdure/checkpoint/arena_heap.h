@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // ArenaHeap: the allocator of an arena, and its roots. All of its state lies in the arena itself, so an epoch
 // that is taken back takes its allocations back.
 //

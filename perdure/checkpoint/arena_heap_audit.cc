@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // ArenaHeap: are its tables whole? Untrusted: no index is followed before it was checked, and no list is longer
 // than the table.
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // ArenaInspection: what an arena file holds, and what is wrong with it, without opening the arena. Untrusted input;
 // nothing is written, and the arena's addresses are not needed.
 //

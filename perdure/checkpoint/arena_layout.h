@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The arena file, byte by byte. Little-endian; nothing here is volatile.
 //
 //   section      begins at           bytes          what

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // DirtyPages: which pages of a range were written since they were last asked for.
 //
 //   kUserfault   the kernel notes the first write to a page and lets it go on (userfaultfd, asynchronous write

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // EpochStore: keeps the memory image of the last two epochs in a file, whatever moment the power goes.
 //
 // Names: L is the last committed epoch, H the one that the state slots say home holds; H < L once there is

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Every cut of a run of epochs, and of the recovery after it, leaves exactly one epoch: the last that was
 // acknowledged, or the next. And without any one of the barriers and rules it does not.
 #include <malloc.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // EpochStore: making a file, judging one, and recovery.
 #include <sys/random.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "perdure/checkpoint/epoch_store.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Epochs: memory that is saved as a whole, again and again, while the program goes on changing it.
 //
 // The end of an epoch, on a thread of its own:

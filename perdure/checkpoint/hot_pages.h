@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // HotPages: which pages are not worth watching. The first write to a watched page costs a fault in each epoch; a page that
 // changes in every epoch anyway is left alone, and compared at each end of an epoch.
 //

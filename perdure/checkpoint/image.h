@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The tables of one ended epoch as a checkpoint saves them: where each block and page that is not at home
 // has its last version. What is not named is at home.
 //

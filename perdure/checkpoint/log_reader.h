@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // LogReader: the groups of one log segment, checked before they are believed. Untrusted input: every kind,
 // page number, mask, count and checksum is checked, and no size is taken from the file without a bound.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Which blocks of a page changed: what the end of an epoch does to each written page, while the program waits.
 //
 // Pages of the second-level cache take 0.10 us with AVX2, 0.14 us with SSE2; from memory it is the first lines of each page

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // ThyNVM's checkpointing protocol (MICRO 2015, sections 3 and 4): which version of each block and page
 // lies where, where a store may go, and what a checkpoint has to copy, in which order. A pure state
 // machine: it holds no data, knows no clock and does no I/O. Whoever drives it (the memory simulator,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What happens when tables, slots or buffers are full; pages alone; and how a recovered image goes on.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The protocol at its real size, driven at random, beside a memory of versions: loads must see the last
 // store, and what NVM holds must at any time be the newest committed epoch, whole.
 #include <deque>

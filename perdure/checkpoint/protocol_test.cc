@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The table of states: what a store and an epoch's end do to a block in each. Then the switching between
 // the schemes, overflows, and what a recovered image becomes. (Whether all of it is safe:
 // sim/checkpoint/prover_slow_test.cc.)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // RecordedStorage: a file in memory that tells what was written and synced when, for building every file that
 // a power cut may leave (docs/CRASH_MODEL.md, "What a device may do").
 #pragma once

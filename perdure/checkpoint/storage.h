@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Storage: what the epoch store needs of a file, small enough that a test can stand in for it, record every
 // write, and cut between any two.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "perdure/checkpoint/write_faults.h"
 
 #include <sys/mman.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The fallback of DirtyPages: mprotect and a handler of SIGSEGV, for kernels before 6.7.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // btree_map<K, V>: an ordered map in persistent memory, for ranges, first and last, and sorted
 // iteration. K is a fixed persistable type with operator<, V a fixed persistable type or `bytes`.
 // Without a need for order, hash_map is faster, and takes keys of `bytes`, too.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // bytes: the type that stands for "a byte string of any length" as a key or value of a container.
 // What goes in and is handed to callbacks is a std::string_view, what comes out is a std::string;
 // zeros and the empty string are as good as any other bytes.

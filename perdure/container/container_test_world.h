@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The worlds in which every container is tested: ordinary memory with PlainTx, and a pool.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The keyed hash of hash_map. The seed is secret and differs from map to map, so that nobody can
 // prepare keys that fall into one bucket. It is part of the media format of every map: never change
 // it.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // hash_map<K, V>: an unordered map in persistent memory, for look-ups by key from many threads. K
 // and V are fixed persistable types or `bytes`. For order and ranges take btree_map.
 //

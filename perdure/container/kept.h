@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Kept: how a node of a map keeps a value: as it is or, if it is of any length, apart, in an object of its own. Then the node
 // holds a link, and that is what moves when nodes split and merge.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // rb_map<K, V>: an ordered map whose entries never move: a red-black tree with one heap object per
 // entry. Take it when the addresses of values must hold until their keys are erased, or when values
 // are too large for the nodes of a tree of arrays; otherwise btree_map is faster and smaller. K and

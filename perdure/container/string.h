@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // string: a byte string in persistent memory, for fields of persistent structs and values of other
 // containers. As a key, or where the whole value is replaced, `bytes` (perdure/container/bytes.h)
 // costs one heap object less.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "perdure/container/string.h"
 
 #include "perdure/container/container_test_world.h"

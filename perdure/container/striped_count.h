@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A counter that many threads move at the same time: each counts on a cache line of its own, the
 // sum is the count. One shared word would make every two insertions into a map conflict.
 #pragma once

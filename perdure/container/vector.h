@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // vector<T>: a growing array in persistent memory. Elements never move: memory comes in segments,
 // each twice the size of the one before. Every push and pop writes the one size word, so concurrent
 // ones conflict; concurrent set() of different elements do not.

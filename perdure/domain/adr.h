@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Adr: persistent memory whose write-pending queue is power-fail safe (ADR), the caches are not.
 // Source: Mnemosyne §3.2.3 (write-through stores, flushes, fences), on today's instructions.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Counted: a domain that counts what passes through. Costs are claims; this is how they are
 //          checked.
 #pragma once

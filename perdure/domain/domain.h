@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The persistence domain: where durability begins. Every store to persistent memory below the
 // engine goes through one of these types, so that every crash can be recorded, counted, slowed down
 // or spoilt without touching callers.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Dram: a shared mapping in the page cache or on tmpfs. It survives the death of the process, not
 // of the machine: the kernel keeps every executed store, so nothing needs flushing, only the
 // compiler must keep the order.

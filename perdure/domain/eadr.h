@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Eadr: the caches themselves are power-fail safe, so a store is durable once it is globally
 //       visible.
 #pragma once

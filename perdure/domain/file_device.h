@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // FileDevice: what Sync needs of a file on a block device, as four calls that can fail.
 #pragma once
 

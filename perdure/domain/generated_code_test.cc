@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // "Zero cost" is a claim about generated code, so it is checked there: a store, its write-back and
 // the fence through a hardware domain must compile to the instructions that a programmer would
 // write by hand with intrinsics.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The kinds of storage that a pool can be on, as people choose and meet them.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Latency: a decorator that makes a domain as slow as the memory that a paper assumes. Delays are
 // spins on the time-stamp counter, calibrated against the clock at first use.
 //

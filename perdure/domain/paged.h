@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Paged: a domain under a private mapping. The program works there, in copies of pages; home is the same bytes elsewhere.
 // Paper:      SoftWrAP (MSST 2015): its alias table, done by the MMU. A load needs no look-up.
 //

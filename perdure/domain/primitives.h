@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Primitives: the persistence primitives of a domain behind an interface, for what runs seldom and is compiled once:
 // recovery, truncation, logs that programs bring themselves. What stands on a transaction's path is a template over the
 // domain instead.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // PrivatePages: which pages of a private mapping hold stores of their own, and which of those may go back to the system.
 //
 // A private mapping shows what is at home (the file, or the memory under it) until a page is stored to; from then on the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "perdure/domain/private_pages.h"
 
 #include <sys/mman.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Recorded and DropNth: what the crash explorer puts in the place of a real domain.
 #pragma once
 

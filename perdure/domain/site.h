@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Every flush and every fence of the house, each with what breaks without it. The crash explorer
 // leaves them out one by one, and a scenario must notice. A place not in this list cannot flush or
 // fence.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Sync: a file on a block device, durable against power loss. The page cache | SSD boundary plays
 // the part that the CPU cache | memory boundary plays in the papers.
 //

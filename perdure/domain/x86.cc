@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "perdure/domain/x86.h"
 
 #include <cpuid.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The only intrinsics of the house: write-back and non-temporal stores of x86-64.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // CommitWindow, CommitGate: how a commit and a truncation agree on which records are complete.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Engine: what makes a pool's transactions durable. The library has one, Redo (redo.h), stamped for each domain (stamps.h);
 // papers/engines.h lists those of the papers. Its hot paths are compiled for their domain; what a commit calls through this
 // interface is commit() alone.

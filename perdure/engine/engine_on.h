@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // EngineOn: what every engine of one domain has: its parts, the primitives, and what happens when the storage fails.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Initialisation in place: what a transaction stores into a large object that it has made itself.
 #include <algorithm>
 #include <array>

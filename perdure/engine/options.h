@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What the choices of an engine are called: in options, on command lines, in reports.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Redo: durable memory transactions by write-ahead redo logging.
 // Paper:      Mnemosyne (ASPLOS 2011) §5. Its synchronous truncation is Truncation::kEachCommit, its asynchronous one
 //             kBackground.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // When and how logs are emptied: while commits stand still, or, by a consumer in the background, while they go on.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Solitude: while one thread has the pool to itself its transactions need no isolation, hence no ownership records, no
 // read set and no locked instruction before the commit's, most of what a small transaction costs beside its fence.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Spill: a record larger than half of what the log may hold goes to space reserved in the heap; the ring then only names
 // it.
 //   1. reserve space; empty the logs    no older record may, at replay, write into that space

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The library's engine, stamped: once for each kind of memory on which a commit flushes line by line, once for whatever the
 // CPU has otherwise, once for private pages over memory, once for files. Six, because each is a copy of every commit path.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Tx: the word STM of the pool's engine: encounter-time locking, write-back, validated reads (Mnemosyne §5). It knows
 // nothing of persistence: a commit hands its writes to the engine, which decides when they are durable.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The record of a transaction, as an engine hands it to a log.
 #pragma once
 

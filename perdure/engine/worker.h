@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Worker: a thread of the engine that does one job now and then.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The writes of one transaction, in order, and a way to find a word among them. Where a transaction executes in the log, a
 // write's `value` is the place of the record that holds it (xil::Place): Tx knows which.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Heap: a crash-consistent allocator after Hoard: 8 KiB superblocks of one size class with a
 // persistent bitmap each, kept apart from the data; extents of blocks, and whole segments, for what
 // is larger.

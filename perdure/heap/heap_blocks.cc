@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Where blocks come from: segments that are formatted, grown or reclaimed; and what is as large as blocks and segments
 // themselves. Requires: blocks_mutex_ held, of all that is not a reservation.
 #include <algorithm>

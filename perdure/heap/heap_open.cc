@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Opening a heap: every word of its metadata is read and checked.
 #include <algorithm>
 #include <string>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What the heap keeps on media. Metadata stands apart from data and checks itself, word by word:
 // every class and segment word is sealed, and every bitmap word holds its 32 bits twice, once
 // inverted, so that a zeroed, flipped or overwritten word is found at open and by `perdure check`,

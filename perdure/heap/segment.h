@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What the heap knows of its segments and blocks in volatile memory; rebuilt by Heap::open.
 #pragma once
 

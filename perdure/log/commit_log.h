@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // CommitLog: the log that TornbitLog is compared with (Mnemosyne's "base"): words as they are,
 // sealed by a commit record after a fence of its own. Two waits where the torn bit needs one.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // InPlaceSpans: which words the records in the logs say to have been initialised in place, and when. Recovery asks it for each
 // word that it is about to replay.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "perdure/log/in_place_spans.h"
 
 #include <algorithm>

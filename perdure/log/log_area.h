@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // LogArea: the per-thread logs of a pool, seen as one. Records carry commit timestamps; recovery merges the logs by them.
 //
 // A thread's ring is one TornbitLog; an engine whose transactions stand in a log before they commit has a side log behind it

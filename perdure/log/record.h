@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The redo record: what an engine appends to a log for one transaction, and what recovery replays.
 //
 //   word 0      commit stamp (48 bits) | CRC16 of stamp and entries (16 bits)

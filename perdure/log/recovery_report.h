@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What opening a pool found in its logs and did.
 #pragma once
 

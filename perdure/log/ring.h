@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A ring of words on persistent memory and its sealed head position: what every log of this room
 // stands on.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // SideLog: a second log behind the torn-bit log of each ring, for an engine whose transactions stand in a log before they
 // commit. The library itself has none; papers/blurred has one. LogArea recovers and truncates both together.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // TornbitLog: Mnemosyne's raw word log (§4.4). Uninterpreted words go in, packed 63 bits to a log
 // word; the 64th bit, the torn bit, has one sense for a whole pass over the ring and reverses on
 // the next. A word that never reached persistent memory therefore still carries the other sense,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What both logs promise: TornbitLog and CommitLog have one interface.
 #include <algorithm>
 #include <deque>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The functions of perdure/mnemosyne.h with good and bad arguments. Each test works on an address space of its own, to
 // which it binds its threads; the program's, which opens before main() as in every program, is used by one test only.
 #include <sys/mman.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The address space of a program that includes perdure/mnemosyne.h: opened before main(), as the environment says.
 #pragma once
 

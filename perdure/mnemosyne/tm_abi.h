@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What gcc expects of a transactional memory runtime: the part of the "Intel Transactional Memory Compiler and Runtime
 // ABI" (1.1) that -fgnu-tm code uses, with gcc's extensions. Function by function in the tm_*.cc of this folder.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Begin, commit, abort, and the small change of the ABI.
 #include <cstdio>
 

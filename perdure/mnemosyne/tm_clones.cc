@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Clone tables: for each transaction_safe function that is called through a pointer, where its instrumented copy is.
 #include <dlfcn.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // C++ exceptions inside transactions. What the runtime must know of them is what to take back with an attempt: objects
 // that were allocated and not caught yet, and catch blocks that were entered and not left; and that the destructor of an
 // exception, which libstdc++ calls when the last handler is left, is a function outside transactions:

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Volatile memory inside transactions: malloc and operator new are taken back with the attempt, free and operator delete
 // wait for the commit. (Persistent memory: pmalloc and pfree, c_api.cc.)
 #include <cstdlib>

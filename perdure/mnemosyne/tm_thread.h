@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // One thread's transactions as compiled code runs them: __transaction_atomic on top of perdure::Tx.
 //
 // Which memory is what:

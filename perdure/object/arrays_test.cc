@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Arrays: of values, of references, text.
 #include <array>
 #include <cstdint>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // ObjectCore: reference counts, the end of objects, handles and orphans of one open heap. Users meet it through perdure/object.h.
 //
 // Everything persistent here is changed by ordinary transactions of the pool, so a count is always what it counts, after any crash.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The end of objects: destructors, large structures in bounded logs, and ends that are cut off.
 #include <bit>
 #include <cstdint>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // field<T>: a value in a persistent class. It is read and assigned like a T; the running transaction sees to the rest.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Heaps in files: made, opened, copied, renamed, refused; and heaps in pools that hold other things.
 #include <unistd.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // generational_lock: a lock in an object, which a crash releases (NV-heaps §3.3). It holds the generation of the heap that took it;
 // every open begins a new one, so no scan is needed to free what a dead process held.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Handles: how volatile memory keeps objects alive (NV-heaps §3.4, V-to-NV pointers). Their counts are in DRAM: they are gone with the
 // process by themselves, which is what the paper's generation numbers are for, and cost no persistent write. An object to which only
 // handles lead stands in the heap's table of orphans, from which the next open reclaims it if nobody did before.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What an object heap keeps in its pool, beside the objects themselves. Nothing volatile in here; docs/FORMAT.md tells the same in
 // prose. Offsets are those of the pool; an object's is that of its first field, behind its header. 0 is null.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Objects, their fields and references, and what a transaction on them promises.
 #include "perdure/object.h"
 

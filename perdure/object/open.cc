@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Opening an object heap: is it one, do the program's classes fit, what was cut off.
 #include <algorithm>
 #include <cstring>

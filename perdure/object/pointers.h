@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The pointers of object heaps (NV-heaps §3.4):
 //
 //   ref<T>       in an object, to an object: keeps it alive

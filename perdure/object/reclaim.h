@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // reclaim(): frees garbage that reference counts cannot see, circles of owning references, of a heap whose program is not at hand.
 #pragma once
 

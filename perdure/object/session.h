@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Session: what a thread's running transaction on an object heap works with. Fields and pointers find it by themselves; without one
 // they refuse.
 #pragma once

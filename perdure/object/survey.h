@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // survey(): everything that an object heap owns, found without the program's classes, and whether its counts are what they count. For
 // `perdure check`, the crash explorer and tests; it trusts nothing that it reads.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Threads on one graph of objects.
 #include <thread>
 #include <vector>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What a heap knows of its classes: TypeInfo, and how it follows from PERDURE_FIELDS(Class, field, ...). It is also recorded in the
 // heap, as text, so that a program whose classes have changed is told instead of believed.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What a heap knows of its classes, and what it says when they are not the program's.
 #include "perdure/object/types.h"
 

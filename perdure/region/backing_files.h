@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // BackingFiles: the files behind a frame pool, opened when they are needed first, by the names that
 //               the pool's file table has.
 #pragma once

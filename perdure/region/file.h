@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What every file of the house needs of the operating system: made whole or not at all, locked by
 // one process, read and written in full, told apart by what it lies on.
 #pragma once

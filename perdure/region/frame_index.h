@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // FrameIndex: which frame holds a page of a file. Volatile; rebuilt from the mapping table at every
 //             open, so it is one flat table without an allocation per page.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What a frame pool's file holds. Nothing volatile in here; docs/FORMAT.md tells the same in prose.
 // Never renumber: a change bumps kFrameFormatVersion.
 //

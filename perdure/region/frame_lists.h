@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // FrameLists: frames in first-in-first-out lists, of which each frame is in one at most. Moving one
 //             costs the same from anywhere, and allocates nothing.
 #pragma once

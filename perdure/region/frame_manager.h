@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // FrameManager: what happens inside a FramePool. Faults bring pages in, pressure takes frames away.
 //
 // Invariants, whenever nobody holds the lock:

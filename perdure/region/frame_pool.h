@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // FramePool: persistent memory as a limited resource. Regions larger than it live in ordinary
 //            backing files; their pages come into *frames* of the pool when they are touched, and
 //            go back to the files when the frames are needed.

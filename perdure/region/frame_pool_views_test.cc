@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Views of a frame pool: where pieces of files are shown, and how they go.
 #include <atomic>
 #include <cstring>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // FrameTable: the crash-consistent core of a frame pool: which page of which file is in which
 //             frame, on media and in an index.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What a pool file holds, outside logs and heap blocks. Nothing volatile in here; docs/FORMAT.md
 // tells the same in prose. Never renumber: a change bumps kFormatVersion and adds a golden image.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Region: a pool file mapped into memory: created atomically, validated before it is mapped,
 //         locked, grown in place.
 //

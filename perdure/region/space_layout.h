@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What a persistent address space keeps on media beside its heap, an ordinary pool file: the table of its regions, and
 // the file of its static variables. Nothing volatile in here; docs/FORMAT.md tells the same in prose.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "perdure/region/user_faults.h"
 
 #include <fcntl.h>

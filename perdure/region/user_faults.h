@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // UserFaults: page faults of a range of addresses, handled in this process (userfaultfd), and the
 //             ways to put a frame, nothing, or an error at an address without a moment between.
 //

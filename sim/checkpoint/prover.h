@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Proves the checkpointing protocol (perdure/checkpoint/protocol.h) by looking at every state that a small
 // memory can get into: every order of stores, ends of epochs, steps of checkpoints, power cuts and
 // recoveries. What is kept of a memory is for each place which block's value it holds, and whether that

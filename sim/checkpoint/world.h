@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // One state of the small memory that the prover looks at, and what can happen to it.
 #pragma once
 

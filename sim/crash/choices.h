@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Which of the pending writes arrive: all combinations where they are few, a seeded sample where
 // they are many.
 #pragma once

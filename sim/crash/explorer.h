@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The crash explorer: proves that a structure survives power cuts, by trying them.
 //
 //   perdure::crash::Scenario s;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Lab: the memory in which sessions run, and the persistence domain that writes down what they do.
 //
 // A session is one life of a process: it opens what a power cut left, works, and closes. Everything

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Media: what a power cut may leave. It follows a trace step by step and knows at each moment which
 // bytes are durable for certain, and which stores are still on their way: any subset that the
 // hardware allows may have arrived.

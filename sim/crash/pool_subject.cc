@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A Scenario as a Subject: sessions are pools over the lab's memory.
 #include <algorithm>
 #include <cstring>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The built-in scenarios: every persistent protocol of the library, each small enough to be cut everywhere. The engines of
 // the papers add theirs (papers/scenarios.h).
 #pragma once

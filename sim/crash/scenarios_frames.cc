@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The frame pool's table, with the backing files in the lab's own memory: a file's write is a
 // write-through there and its sync a fence, because that is what they mean to whoever has them done.
 #include <array>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A SpaceScenario as a Subject. The lab's memory holds, one behind the other: the heap, the static variables, the regions,
 // and the directory, a word per file that says how large it is. Every file stands where it is mapped, so that mapping it
 // takes nothing; that a name appears or disappears is a durable write of its word, as it is on a file system after fsync.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The suite: every built-in scenario, explored, and the canaries, which prove that the exploring
 // would notice. A canary is the house with one flush or fence left out; some scenario must find a
 // violation then.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The suite itself; what it finds is printed and judged by `perdure explore --all`.
 #include "sim/crash/suite.h"
 

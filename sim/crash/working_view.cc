@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "sim/crash/working_view.h"
 
 #include <sys/mman.h>

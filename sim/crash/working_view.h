@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Memory that can be mapped twice, as the engine softwrap maps a pool: for the explorer and for tests.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Interleaver: runs a piece of concurrent code in every order that its threads' accesses to shared memory can take, up to a
 // number of preemptions. The code is a template over what it uses of the machine; here it gets the Atomic below, whose accesses are
 // steps, between two of which another thread may go on. Threads are fibers of one thread, so that a schedule costs

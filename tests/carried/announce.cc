@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What run_promises_tool_test carries through crashes: it makes a number durable, and tells whoever listens.
 // usage: announce FILE SOCKET LAST
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What the programs that are carried through crashes share: they do one round after the other, look
 // at all they have, and write a line for each to a file that only grows.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What run_proof_tool_test carries through crashes: a program that does to files whatever system calls allow, in
 // an order that follows from the seed, and notes in `log` what each one answered.
 // usage: files DIRECTORY STEPS SEED [plain]: no file has several names, or is open for longer than it is written to

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What run_descriptors_tool_test carries through crashes: each kind of what the kernel keeps in
 // memory alone, used all the time, and looked at as closely as a program can.
 // usage: kinds KIND FILE ROUNDS

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What run_proof_tool_test carries through crashes: threads that do to their memory whatever mmap, mremap,
 // mprotect, madvise, malloc, read and recursion allow, and know at every moment what each block of 64 bytes
 // must hold: it follows from a number, and the number from the seed.

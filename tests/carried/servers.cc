@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What run_descriptors_tool_test carries through crashes: servers on TCP and Unix sockets and a socket
 // of UDP. Clients, in the same program, connect again when a resume has cut their connections.
 // usage: servers FILE ROUNDS

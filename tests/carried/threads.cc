@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What run_tool_test carries through crashes: four threads that fill a map, vectors and strings of
 // their own, meet at every round, and write what they found to a file that only grows.
 // usage: threads FILE ROUNDS

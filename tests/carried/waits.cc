@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What run_descriptors_tool_test runs with an epoch every 10 ms: waits that no signal of the
 // program's ends, so that none may return EINTR, early, or much too late.
 // usage: waits MILLISECONDS WAIT | all | list

@@ -1,4 +1,5 @@
 // Expect: compiles
+// SPDX-License-Identifier: BSD-3-Clause
 #include <array>
 #include <cstdint>
 

@@ -1,4 +1,5 @@
 // Expect: perdure: a hash_map key is compared byte by byte
+// SPDX-License-Identifier: BSD-3-Clause
 #include <cstdint>
 
 #include "perdure/container/hash_map.h"

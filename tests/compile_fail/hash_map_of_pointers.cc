@@ -1,4 +1,5 @@
 // Expect: perdure: a raw pointer or reference would dangle after a restart
+// SPDX-License-Identifier: BSD-3-Clause
 #include <cstdint>
 
 #include "perdure/container/hash_map.h"

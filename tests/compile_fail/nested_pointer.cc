@@ -1,4 +1,5 @@
 // Expect: perdure: a field of this type is a raw pointer, a reference, or of a type
+// SPDX-License-Identifier: BSD-3-Clause
 #include "perdure/pool.h"
 
 struct Inner {

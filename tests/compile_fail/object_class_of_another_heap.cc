@@ -1,4 +1,5 @@
 // Expect: no object of this heap can lead to one of this class
+// SPDX-License-Identifier: BSD-3-Clause
 #include "perdure/object.h"
 
 struct Other : perdure::object<Other> {

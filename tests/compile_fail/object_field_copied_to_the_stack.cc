@@ -1,4 +1,5 @@
 // Expect: is private within this context
+// SPDX-License-Identifier: BSD-3-Clause
 #include "perdure/object.h"
 
 struct Node : perdure::object<Node> {

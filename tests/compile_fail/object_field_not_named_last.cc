@@ -1,4 +1,5 @@
 // Expect: PERDURE_FIELDS must name every field of the class, in their order
+// SPDX-License-Identifier: BSD-3-Clause
 #include "perdure/object.h"
 
 struct Node : perdure::object<Node> {

@@ -1,4 +1,5 @@
 // Expect: the class has no init() that takes these arguments
+// SPDX-License-Identifier: BSD-3-Clause
 #include "perdure/object.h"
 
 struct Node : perdure::object<Node> {

@@ -1,4 +1,5 @@
 // Expect: it must not be noexcept
+// SPDX-License-Identifier: BSD-3-Clause
 #include "perdure/object.h"
 
 struct Node : perdure::object<Node> {

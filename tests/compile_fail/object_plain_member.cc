@@ -1,4 +1,5 @@
 // Expect: a field of a persistent class is a field<T>, ref<T> or weak_ref<T>
+// SPDX-License-Identifier: BSD-3-Clause
 #include "perdure/object.h"
 
 struct Node : perdure::object<Node> {

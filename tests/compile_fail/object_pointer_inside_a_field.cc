@@ -1,4 +1,5 @@
 // Expect: something in this type is a raw pointer
+// SPDX-License-Identifier: BSD-3-Clause
 #include "perdure/object.h"
 
 struct Pair {

@@ -1,4 +1,5 @@
 // Expect: a volatile pointer or reference in a heap would dangle after a restart
+// SPDX-License-Identifier: BSD-3-Clause
 #include "perdure/object.h"
 
 struct Node : perdure::object<Node> {

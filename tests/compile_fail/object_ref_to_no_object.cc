@@ -1,4 +1,5 @@
 // Expect: a persistent class derives from perdure::object<itself>
+// SPDX-License-Identifier: BSD-3-Clause
 #include "perdure/object.h"
 
 struct Plain {

@@ -1,4 +1,5 @@
 // Expect: a transaction does not return a pointer into the heap
+// SPDX-License-Identifier: BSD-3-Clause
 #include "perdure/object.h"
 
 struct Node : perdure::object<Node> {

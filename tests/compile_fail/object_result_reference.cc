@@ -1,4 +1,5 @@
 // Expect: a transaction returns a value, not a reference
+// SPDX-License-Identifier: BSD-3-Clause
 #include "perdure/object.h"
 
 struct Node : perdure::object<Node> {

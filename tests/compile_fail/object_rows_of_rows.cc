@@ -1,4 +1,5 @@
 // Expect: rows are std::array<field<T>, N>, of one dimension
+// SPDX-License-Identifier: BSD-3-Clause
 #include "perdure/object.h"
 
 struct Node : perdure::object<Node> {

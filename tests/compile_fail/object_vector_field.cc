@@ -1,4 +1,5 @@
 // Expect: this type owns something outside the heap
+// SPDX-License-Identifier: BSD-3-Clause
 #include <vector>
 
 #include "perdure/object.h"

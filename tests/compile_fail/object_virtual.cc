@@ -1,4 +1,5 @@
 // Expect: a class with virtual functions holds an address of this program run
+// SPDX-License-Identifier: BSD-3-Clause
 #include "perdure/object.h"
 
 struct Node : perdure::object<Node> {

@@ -1,4 +1,5 @@
 // Expect: a persistent class names its fields: PERDURE_FIELDS
+// SPDX-License-Identifier: BSD-3-Clause
 #include "perdure/object.h"
 
 struct Node : perdure::object<Node> {

@@ -1,4 +1,5 @@
 // Expect: perdure: a raw pointer or reference would dangle after a restart
+// SPDX-License-Identifier: BSD-3-Clause
 #include "perdure/pool.h"
 
 int** open(perdure::Pool& pool) { return pool.root<int*>("pointer"); }

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
 # run.sh COMPILER: each .cc here must be refused by the compiler, with the text that its first line
 # expects; good.cc must compile, with clang too. A type error nobody can read is as bad as none.
 set -euo pipefail

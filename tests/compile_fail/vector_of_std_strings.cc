@@ -1,4 +1,5 @@
 // Expect: perdure: this type owns something outside the pool
+// SPDX-License-Identifier: BSD-3-Clause
 #include <string>
 
 #include "perdure/container/vector.h"

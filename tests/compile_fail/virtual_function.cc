@@ -1,4 +1,5 @@
 // Expect: perdure: a type with virtual functions holds an address of this program run
+// SPDX-License-Identifier: BSD-3-Clause
 #include "perdure/pool.h"
 
 struct Shape {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 /* As survivor.c, with the stack in a library that is opened when the program runs. */
 #include <dlfcn.h>
 #include <stdio.h>

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
 # Installs a build tree into a fresh prefix, moves the prefix, and builds and runs programs against it in every way that a
 # stranger may choose. Usage: run.sh BUILD_DIR [with-tool]
 set -euo pipefail

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 /* An arena of a C program: how often it has run. */
 #include <perdure/arena_c.h>
 #include <stdio.h>

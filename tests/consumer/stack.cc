@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "stack.h"
 
 void push(element** top, long value) {

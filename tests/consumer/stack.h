@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 /* A stack of numbers in persistent memory. Called inside transactions. */
 #include <perdure/mnemosyne.h>
 

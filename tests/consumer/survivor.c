@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 /* Each run pushes its number twice, and prints what all runs have pushed. */
 #include <stdio.h>
 

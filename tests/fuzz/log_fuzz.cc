@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Reads rings that an attacker wrote: every reader and decoder of the log room over arbitrary
 // words, and recovery over them with the checksums made right. Also a round trip: what is appended
 // behind such a ring, once it is erased, is read back exactly.

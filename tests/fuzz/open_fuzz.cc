@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Opens and uses pools that an attacker wrote. The input is a list of mutations of a valid small
 // pool (tests/specimen.h); each mutation is a damaged word or a well-sealed lie: checksums are made
 // right again, so that what lies behind them is reached. Then everything a program may do with the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Opens and uses address spaces whose files an attacker wrote. The input is a list of mutations of the files of a small one:
 // damaged words, and well-sealed lies in the region table, in the file of static variables and in the trailers.
 //

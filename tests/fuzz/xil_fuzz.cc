@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Reads rings that an attacker wrote with the recovery of execution in log, also with the checks of closing records made
 // right, so that it follows their ways. Also a round trip: a log that counts as whole goes on, and what is committed
 // behind it is read back exactly.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Volatile addresses where persistent ones belong: after a restart they would point to nothing.
 #include <stdlib.h>
 

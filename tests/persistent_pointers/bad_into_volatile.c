@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Persistent addresses where volatile ones are expected: whoever writes through them writes persistent memory without
 // knowing it.
 #include <string.h>

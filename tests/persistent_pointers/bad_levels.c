@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Which of the two is persistent: the pointer, or what it points to? They are not interchangeable.
 #include "perdure/mnemosyne.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What receives memory must be persistent itself, or a crash leaks the memory; and the primitives are for persistent
 // memory only.
 #include "perdure/mnemosyne.h"

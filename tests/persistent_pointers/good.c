@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What programs do with persistent pointers, and no checker may complain about. Is C, and C++.
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
 # run.sh COMPILER: what `sparse` and clang say about the `persistent` annotation. good.c, and the examples, must pass in
 # silence, and good.c compile as C and as C++; in bad_*.c each line marked `// expect: KIND` must be reported as such, by each checker, and no other.
 #

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What a transaction leaves for its commit or its end: user actions, in which order and how often they run; and what a program
 // can ask about the transaction that it is in.
 #include <stdint.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Every function of the ABI that loads or stores, by its name: the compiler calls some of them in rare situations only. Called
 // from pure functions, which it leaves alone.
 #include <immintrin.h>

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
 # check_runtime.sh PROGRAM...: each program must have its transactions from this library alone: it defines the runtime's
 # functions itself and does not name libitm, gcc's own runtime, which is not durable.
 # check_runtime.sh --self-test PROGRAM: the check must refuse this program, which is linked against libitm.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Control flow through transactions: nesting, cancel, every way out of the block, and what local variables hold after
 // an attempt that failed.
 #include <alloca.h>

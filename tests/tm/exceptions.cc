@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // C++ exceptions and transactions: thrown and caught inside, thrown out of one (which commits), rethrown, and taken back
 // with an attempt that fails or is cancelled at each stage of an exception's life.
 #include <cstring>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What the programs of this folder share: a check that goes on after a failure, and a count so that a program which
 // checks nothing does not pass. For C and C++.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Functions that C transactions call: through pointers, in tables, by their clones; transaction_pure ones; inline ones; and
 // one that calls itself through a pointer.
 #include "perdure/mnemosyne.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Functions that C++ transactions call: clones, inline functions, templates, lambdas, virtual functions, pointers to
 // functions and members, and transaction_pure.
 #include <new>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Transactions that cannot be taken back (__transaction_relaxed with I/O): refused, because such a transaction cannot be
 // durable; allowed by PERDURE_IRREVOCABLE=volatile while they store nothing persistent.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Linked against libitm, so that check_runtime.sh has something to refuse. It is never run.
 static long counter = 0;
 

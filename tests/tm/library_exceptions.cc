@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // libstdc++'s exception classes, whose constructors have transactional clones and whose destructors have none: thrown out of
 // transactions, and caught inside them.
 #include <cstring>

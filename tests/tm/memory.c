@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Memory that transactions allocate and free, volatile and persistent: all of it or nothing, at commit, cancel and conflict.
 #include <malloc.h>
 #include <stdlib.h>

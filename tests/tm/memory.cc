@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // new and delete inside transactions: objects with constructors and destructors, arrays, and what a constructor that throws
 // leaves.
 #include <malloc.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A rival thread that makes a transaction's attempt fail at a chosen point, once, so that "what happens at a conflict" is
 // tested without luck:
 //

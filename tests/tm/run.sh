@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
 # run.sh PROGRAM ARGUMENT...: runs the program in an empty directory, in memory if there is a file system for that.
 set -u
 parent=${TMPDIR:-/tmp}

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Every barrier of every type, on persistent and on volatile memory, with each history that the compiler tells apart: read,
 // read after read, read after write, read for write, write, write after read, write after write, and saved locals. Then what
 // does not fit a barrier: unaligned and packed fields, bit-fields, structs, and the memory functions.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The types of C++ inside transactions: references, enumerations, bool, members and arrays of classes, copies by constructor
 // and assignment, and pointers to members, on persistent and on volatile memory.
 #include <array>

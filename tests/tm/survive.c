@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A program that is killed at any moment, and continues where it was: a list that grows at its front, its length, and the
 // sum of what it holds.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Kills a program at one after the other of its instructions, and lets it check itself in the next run.
 //
 //   survive_driver PROGRAM DOMAIN KILLS TRANSACTIONS   in an empty directory; DOMAIN: a value of PERDURE_DOMAIN

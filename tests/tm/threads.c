@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Transactions of several threads: one after the other, as far as anybody can see; and what a transaction takes out of a
 // structure is its own.
 #include <pthread.h>

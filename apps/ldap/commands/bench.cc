@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // ldap bench: one slapd over our server, one over its own database, the same load on both.
 #include <sys/statfs.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // ldap demo: slapd over our server, filled by many clients while both processes are killed, again
 // and again. Whatever slapd acknowledged must be there afterwards, and whatever is there must be
 // whole.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The directory for people and scripts: `perdure ldap …`.
 #pragma once
 

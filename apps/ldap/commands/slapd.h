@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A real slapd to try the directory with: found or fetched, configured in a directory of its own,
 // run without root, and never as a service of the machine.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // `perdure serve FILE`: a memcached whose items survive.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The thread that waits in a system call, as its supervisor sees it: its memory, descriptors and paths.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The seccomp filter of a watched program (watch.h), and how its listener gets to the supervisor.
 #pragma once
 

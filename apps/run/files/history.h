@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // FileHistory: what a program does to files since an epoch, recorded before it is done, so that it can be taken back. For
 // the process that supervises the program (watch.h calls it before each system call goes on); memory is not its matter.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // FileHistory: what is recorded before each change.
 #include <fcntl.h>
 #include <signal.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Random changes of a tree over several epochs, taken back: the tree must be what it was.
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The directory kept/ of a state directory: links to files that lost a name, so that they stay what they are for as long
 // as an epoch that can be resumed needs them.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // SyscallWatch: what each system call changes.
 #include <fcntl.h>
 #include <linux/falloc.h>

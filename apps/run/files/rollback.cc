@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // FileHistory::roll_back() and check_untouched(): the undo files, read.
 #include <fcntl.h>
 #include <sys/stat.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // System calls, and what belongs to them, that headers of older kernels do not name.
 #pragma once
 

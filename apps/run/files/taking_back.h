@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // One run of FileHistory::roll_back().
 #pragma once
 

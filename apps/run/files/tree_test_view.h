@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A directory for a test, and what can be seen of what is below it.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What a state directory holds so that files can go back to an epoch (history.h). Little-endian.
 //
 //   undo-<e>                   what takes back the file changes between the end of epoch e-1 and the end of e:

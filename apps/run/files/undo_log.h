@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The undo file of one epoch: appended to record by record, checked as a whole before it is used.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // SyscallWatch: has a program's file-changing system calls wait until FileHistory has recorded what takes them back.
 //
 //   1. the program's thread calls; the filter (filter.h) makes it wait, and the kernel notifies the listener

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Watched programs whose epochs end at moments that they do not choose: files go back to what they were at either of the
 // last two ends.
 #include <fcntl.h>

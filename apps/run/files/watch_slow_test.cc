@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What it costs a program that its calls wait. Prints; fails only if something is wrong by far.
 #include <fcntl.h>
 #include <sys/stat.h>

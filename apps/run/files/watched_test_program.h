@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A program of a test under SyscallWatch: a function in a child process, or what that executes.
 #pragma once
 

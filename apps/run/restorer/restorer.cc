@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Becomes the program: a static program without libc, linked far from everything, that replaces all
 // the memory of its process by that of an image and goes on in it.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Of the process and its threads: limits, priorities, pending signals, timers of timer_create, locks.
 #include <fcntl.h>
 #include <sched.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // When epochs end with `--epoch auto`: as often as a part of the program's time pays for.
 //
 // What epochs cost, less what the time since has paid, is debt. An epoch is due when the time since the one before has

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What an image holds besides memory.
 #include <errno.h>
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The thread that ends epochs.
 #include <fcntl.h>
 #include <linux/futex.h>

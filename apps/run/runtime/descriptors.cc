@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Descriptors of what the kernel keeps in memory alone: pipes, eventfd, timerfd, epoll, signalfd,
 // memfd, sockets, message queues. Most of it is told by /proc/self/fdinfo; what is unread in pipes
 // and sockets is looked at and stays there.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What the memory holds: areas from /proc/self/maps; what was written since the last epoch from
 // userfaultfd's asynchronous write protection and PAGEMAP_SCAN (Linux 6.7).
 //

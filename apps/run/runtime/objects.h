@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What capture of descriptors, sockets and attributes share.
 #pragma once
 

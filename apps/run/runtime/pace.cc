@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // When the next epoch ends: some time after the last one, or as the budget says.
 #include <sys/resource.h>
 #include <sys/syscall.h>

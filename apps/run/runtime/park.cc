@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Stops the program's threads where a signal finds them.
 #include <asm/prctl.h>
 #include <errno.h>

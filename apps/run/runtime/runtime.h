@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The part of `perdure run` that lives in the program's process: loaded by LD_PRELOAD, it starts a
 // thread that libc does not know and that has a table of descriptors of its own. That thread ends
 // the epochs. Nothing here allocates memory, uses thread-local storage or calls what does, except

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Copies what changed to the shadow, the image as the epoch before left it, and notes where.
 //
 // Which slot a page has is known from tables in memory of the runtime's own, which an image does not hold:

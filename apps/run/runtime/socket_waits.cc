@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What the epoch's signal does to transfers: one with a timeout (SO_RCVTIMEO, SO_SNDTIMEO) is not
 // restarted by the kernel, and one that has moved some of its bytes returns their number, as it never
 // does in a program that no signal reaches. Here both go on.

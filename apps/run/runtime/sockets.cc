@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What of a socket outlives its process: that it listens, to which address it is bound, its options;
 // and all of it, with what is unread, when the program holds both ends.
 #include <linux/netlink.h>

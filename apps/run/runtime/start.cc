@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Where the runtime begins: before the program's main(), by the only code of the runtime that may
 // use all of libc.
 #include <dirent.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Waits that the kernel does not restart after a signal return EINTR at every epoch. Here they go on
 // for the time that is left when it was the epoch's signal, and no handler of the program's, that
 // interrupted them: in this file sleeps, and waits for descriptors, signals, semaphores and messages;

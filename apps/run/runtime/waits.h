@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // How a wait goes on that the epoch's signal has cut short. Used by the wrappers alone, which are
 // called by the program and may use libc.
 #pragma once

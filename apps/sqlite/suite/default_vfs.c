@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 /* Linked into SQLite's testfixture, which calls perdure_suite_init() at the end of each sqlite3_initialize()
    (SQLITE_EXTRA_INIT): makes the VFS that PERDURE_SUITE_VFS names the default. Child processes inherit the choice.
 

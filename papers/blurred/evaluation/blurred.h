@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What the sections of Blurred Persistence's evaluation share.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Figures 16 and 17, Table II: slower memory, and the adaptive choice.
 #include "papers/blurred/evaluation/blurred.h"
 

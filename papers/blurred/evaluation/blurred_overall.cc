@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Figures 9 and 10: every system on every workload, one thread and several.
 #include "papers/blurred/evaluation/blurred.h"
 

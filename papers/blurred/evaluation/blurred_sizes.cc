@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Figures 11 to 15: how the hash table depends on the sizes of values, transactions and logs, and on idle time.
 #include "papers/blurred/evaluation/blurred.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Races the systems of Blurred Persistence's evaluation on one of its workloads.
 #pragma once
 

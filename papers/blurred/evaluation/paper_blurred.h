@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What "Blurred Persistence: Efficient Transactions in Persistent Memory" (ACM TOS 12(1), 2016) prints: Table II in full, and
 // what the text says about its figures, whose bars are only in pictures.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "papers/blurred/evaluation/paper_jobs.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The workloads of Blurred Persistence's Table I, on any engine of ours.
 #pragma once
 

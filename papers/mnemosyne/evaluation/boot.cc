@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // §6.3.2: what it costs to have the persistent regions again, when the machine boots and when a
 // program starts.
 #include <sys/mman.h>

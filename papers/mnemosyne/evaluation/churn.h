@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The hash table workload of §6.3: inserts and deletes at the same rate, each a durable update, so
 // that the size of the store stays.
 #pragma once

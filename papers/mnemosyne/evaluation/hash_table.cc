@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Figures 4, 5 and 7: a hash table in persistent memory against Berkeley DB's on a block device of
 // the same memory.
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Table 6: throughput of the commit-record log ("base") and the torn-bit log.
 #include "bench/log_rows.h"
 #include "measure/judge.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Table 4, OpenLDAP: adds to a directory kept in persistent memory, against the database that slapd brings.
 #include "apps/ldap/commands/ldap.h"
 #include "measure/judge.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What "Mnemosyne: Lightweight Persistent Memory" (ASPLOS 2011) prints. Tables are given in full;
 // of the figures, whose bars are only in pictures, what the text says about them.
 #pragma once

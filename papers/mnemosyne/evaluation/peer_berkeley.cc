@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Berkeley DB 5.3 as the peer of the hash table: DB_HASH in a transactional environment, one
 // transaction per update, committed with DB_TXN_SYNC. Its files lie on the emulated PCM-disk: the
 // library lets a program replace its system calls, and ours tell the disk what is written and

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Boost.Serialization as the peer of the red-black tree: a whole std::map into a binary archive in
 // a file.
 #include <cerrno>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Tokyo Cabinet as the peer of the B+ tree: a database file on the emulated PCM-disk, synced
 // (tcbdbsync) after every update. It writes through a shared mapping, which no hook can see, so the
 // blocks of one sync are counted instead: while it warms up, a copy of the file is compared with

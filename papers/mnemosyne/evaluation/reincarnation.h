@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // §6.3.2: what it costs to open a pool again after its process was killed.
 #pragma once
 

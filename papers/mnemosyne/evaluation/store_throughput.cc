@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Table 4, Tokyo Cabinet: a B+ tree in persistent memory against a store that syncs its file after
 // every update.
 #include "measure/judge.h"

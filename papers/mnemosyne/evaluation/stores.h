@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What the experiments compare: stores of records under a number, in which every update is durable
 // when the call returns. Ours and the peers' are driven by the same code (churn.h) with the same
 // keys and values.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Table 5: inserting into a red-black tree in persistent memory against serialising a whole one.
 #include <algorithm>
 #include <cmath>

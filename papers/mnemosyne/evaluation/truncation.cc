@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "measure/judge.h"
 #include "measure/settings.h"
 #include "papers/mnemosyne/evaluation/churn.h"

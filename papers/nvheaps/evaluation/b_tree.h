@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // BTree (Table 2): searches for an integer in a B-tree; inserts it if it is absent, removes it otherwise. Nodes lead to their parents
 // by weak references, so that full and empty ones are mended from the leaf upwards: as in the paper, the tree makes extensive use of
 // both kinds of reference.

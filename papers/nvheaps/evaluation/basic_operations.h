@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Table 1: what the basic operations take, one in a transaction or some.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The operations of Table 1, in every layer: they do what they are called, and leave nothing behind.
 #include "papers/nvheaps/evaluation/basic_operations.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Figures 5 and 6, the two engines beside each other, and what slower reads could cost at most.
 #include <algorithm>
 

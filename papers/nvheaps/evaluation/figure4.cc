@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Figure 4: throughput and the size of transactions.
 #include "measure/judge.h"
 #include "papers/nvheaps/evaluation/paper_nvheaps.h"

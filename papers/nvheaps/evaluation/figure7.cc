@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Figure 7: other persistent storage systems.
 #include "measure/judge.h"
 #include "papers/nvheaps/evaluation/others.h"

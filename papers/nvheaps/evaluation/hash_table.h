@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // HashTable (Table 2): searches for an integer in an open-chain hash table; inserts it if it is absent, removes it otherwise.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What a heap of the evaluation of NV-heaps is set up with: which of the paper's layers (§5.4), on which memory.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The workloads of NV-heaps' evaluation (Table 2) in the layers that it compares, behind one face.
 #pragma once
 

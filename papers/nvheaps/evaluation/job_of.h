@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // JobOf: a workload on a layer, as a Job.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Every workload in every layer, small: after thousands of operations the structure is what it has to be, and no operation is lost.
 #include "papers/nvheaps/evaluation/job.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "papers/nvheaps/evaluation/others.h"
 
 #include "papers/nvheaps/evaluation/six_degrees.h"

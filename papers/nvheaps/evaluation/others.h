@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Other persistent stores under the workloads of Figure 7.
 #pragma once
 

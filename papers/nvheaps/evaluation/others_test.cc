@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The stores beside ours in Figure 7: they do what the workloads ask of them, and lose nothing.
 #include "papers/nvheaps/evaluation/others.h"
 

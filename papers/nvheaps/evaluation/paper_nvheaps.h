@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What "NV-Heaps: Making Persistent Objects Fast and Safe with Next-Generation, Non-Volatile Memories" (ASPLOS 2011) prints: Table 1,
 // and what the text says about its figures, whose bars are only in pictures.
 #pragma once

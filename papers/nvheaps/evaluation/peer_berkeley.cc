@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Berkeley DB 5.3 under the workloads of Figure 7: its B-tree and its hash table as they are, SPS on the B-tree, SixDegs by hand on
 // it: an edge is a key of two vertices. Searches read records one by one, without a transaction around them.
 #include <endian.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // SQLite under the workloads of Figure 7, in the place of Stasis, which is not packaged: a store that, too, brings pages, a
 // write-ahead log and recovery, and waits for the device at each commit. It has no hash table.
 #include <sqlite3.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Scale-free graphs: edges drawn by R-MAT, as in SSCA 2.2 (a = 0.55, b = c = 0.1, d = 0.25).
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The races behind Figures 5 and 6: every workload in every layer, on every memory, with both engines.
 #pragma once
 

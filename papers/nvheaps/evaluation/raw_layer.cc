@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "papers/nvheaps/evaluation/raw_layer.h"
 
 #include <fcntl.h>

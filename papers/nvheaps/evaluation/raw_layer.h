@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The layer BASE of NV-heaps (§5.4): relative pointers and plain fields in a mapped file. Memory is managed by hand, nothing is
 // counted, checked, atomic or durable. The other layers are those of perdure/object.h (safe_layer.h); the workloads are templates over
 // either.

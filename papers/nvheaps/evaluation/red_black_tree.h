@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // RBTree (Table 2): searches for an integer in a red-black tree; inserts it if it is absent, removes it otherwise. Nodes do not know
 // their parents: the way to a node is kept while an operation needs it (after B. Pfaff, GNU libavl).
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "papers/nvheaps/evaluation/safe_layer.h"
 
 #include "papers/pool.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The layers SAFE, TX, C-TX and NoDur of NV-heaps (§5.4), all of perdure/object.h: which one is decided when the heap is opened.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The experiments of NV-heaps (§5): each measures, puts the paper's values beside what it found, and judges.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // SixDegs (Table 2): half of the operations search for a path of at most six edges between two vertices of a scale-free graph, the
 // others insert or remove an edge. An edge stands in the lists of both of its vertices, and leads to the other one by a weak reference.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // How large the structures of the evaluation of NV-heaps are, and what goes wrong in them.
 #pragma once
 

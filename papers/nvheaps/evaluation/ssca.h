@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // SSCA 2.2 (Table 2): analyses of a scale-free graph. Kernel 1 builds it, 2 finds its heaviest edges, 3 the vertices near to those;
 // an operation is an iteration of kernel 4's outer loop: betweenness centrality, the part that one vertex adds (Brandes). It reads the
 // graph in one transaction, and adds to the scores in transactions of some vertices each.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // SPS (Table 2): random swaps between the entries of an array of integers.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Table 1: basic operation latencies.
 #include <memory>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Figure 4: an array of a million elements, of which a transaction updates some at random.
 #pragma once
 

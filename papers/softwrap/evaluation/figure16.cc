@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Figure 16 of SoftWrAP: TPC-C on SQLite, over memory that is slower and slower.
 #include "bench/tpcc/driver.h"
 #include "measure/judge.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What "SoftWrAP: A Lightweight Framework for Transactional Support of Storage Class Memory" (MSST 2015) prints: Table II, and
 // what the text says about its figures, whose curves are only in pictures.
 #pragma once

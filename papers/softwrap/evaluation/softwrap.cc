@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The evaluation of SoftWrAP: Tables I and II, Figures 4 to 14. (Figure 16: papers/softwrap/evaluation/figure16.cc.)
 #include <algorithm>
 #include <random>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "papers/softwrap/evaluation/wrap_job.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // WrapJob: what SoftWrAP's evaluation runs (§V-C): wraps of random stores into a large array, which arrive at a rate.
 #pragma once
 

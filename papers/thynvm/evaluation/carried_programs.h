@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The programs that `perdure run` is measured with: ordinary ones, and three that do nothing but write. Inputs are made here.
 #pragma once
 

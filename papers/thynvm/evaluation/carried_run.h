@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // One run of a program, with or without `perdure run`, and what it cost.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Figures 7 and 8: the three access patterns; the same runs tell what the single schemes do and how long epochs are.
 #include <algorithm>
 

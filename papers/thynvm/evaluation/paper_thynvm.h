@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What "ThyNVM: Enabling Software-Transparent Crash Consistency in Persistent Memory Systems" (MICRO 2015) reports: the bars of
 // its figures, read off the vector graphics (exact to half a percent), and the sentences of its text. Where the two contradict
 // each other, both stand here.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Figure 11: unmodified programs. SPEC CPU2006 may not be passed on; papers/thynvm/memory/programs.h says what stands for each. Six more
 // are of SPEC's other programs, or of daily use.
 #include "papers/thynvm/memory/programs.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // `perdure run` (docs/RUN.md), ThyNVM's checkpointing in software, measured: unmodified programs under epochs, in wall time, on
 // this machine. What is judged are goals of ours; the paper has no such system.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A load that is said in time: its pauses, its return after SIGKILL, and its checkpoints by CRIU.
 #include <time.h>
 #include <unistd.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The experiments of ThyNVM (§5) on the simulated machine, in both readings of the paper: each runs, puts the paper's bars beside
 // what came out, and judges. Simulated time: the numbers are the same on every machine.
 #pragma once

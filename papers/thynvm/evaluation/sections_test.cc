@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "papers/thynvm/evaluation/sections.h"
 
 #include <gtest/gtest.h>

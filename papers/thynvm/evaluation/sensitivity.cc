@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Not in the paper: how much its results hang on the length of epochs and on NVM's latency.
 #include <fmt/format.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Figures 9, 10 and 12: the two key-value stores, which are our containers in a program that runs under the emulator.
 #include <algorithm>
 #include <numeric>

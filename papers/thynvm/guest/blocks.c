@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 /* An iterative solver whose matrix has a dense 5x5 block for each cell of a grid and each of its
    six neighbours, as 410.bwaves: conjugate gradients, that is matrix times vector, two products of
    vectors, three updates.

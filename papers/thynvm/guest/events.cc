@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A discrete-event simulation of a network, as 471.omnetpp: frames travel between nodes in events
 // on a heap ordered by time; nodes queue them while their line is busy; each frame is an object of
 // its own, made by its source and freed by its destination.

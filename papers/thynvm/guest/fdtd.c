@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 /* Maxwell's equations in the time domain, as 459.GemsFDTD: six field components on Yee's grid, the
    magnetic ones updated from the curl of the electric ones and the other way round, in turn.
 

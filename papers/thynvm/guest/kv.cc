@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The paper's two key-value stores, on this library's containers without persistence: under the
 // simulator it is the memory system that makes them persistent.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 /* A lattice-Boltzmann kernel, as 470.lbm: D3Q19, pulled streaming and collision (BGK) in one pass
    over two lattices, one array for each direction; the outermost cells are a boundary that stays as
    it is.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 /* What a program of this folder tells the simulator: papers/thynvm/memory/marks.h. */
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 /* A solver of transport equations on a grid, as 437.leslie3d: five fields, each from its own six
    neighbours and from the flow of the first three, into a second set of fields.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 /* A lattice gauge kernel, as 433.milc: on a lattice of four dimensions every site has four 3x3
    complex matrices and a complex vector; a step multiplies each neighbour's vector by the matrix
    between the two, and sums up.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What the simulated core is fed: one 64-bit record for each access of a program, in program order. The
 // same records travel through the ring from the emulator, lie in recorded traces, and come out of the
 // generators.

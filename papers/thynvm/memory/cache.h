@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // One set-associative write-back cache: which lines it holds, in LRU order, and which of them are dirty.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The bytes of a simulated memory: a sparse array of pages, zero where nothing was written.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // One memory device on its channel: 2 ranks of 8 banks, rows of 8 KiB that stay open, addresses as
 // row | rank | bank | column. Reads are answered; writes are posted; background transfers (of
 // checkpoints and migrations) take place when nothing else wants the device.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Every time is computed by hand from Table 2, in cycles of 3 GHz:
 //
 //   row hit         40 ns    120        DRAM row miss          80 ns    240

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "papers/thynvm/memory/emulated_program.h"
 
 #include <elf.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // An ordinary x86-64 Linux program as a source of records: it runs under qemu-x86_64 (Debian's
 // package qemu-user) in a process of its own, whose plugin (papers/thynvm/emulator) sends what it accesses.
 // Nothing of the program is changed, and no trace is written.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // One workload on several machines at once: every machine gets the same records, so that differences
 // between them are differences of the memory systems.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The paper's three micro-benchmarks as sources of records that need no emulator: an array of
 // 64-byte blocks, of each of which one word is read or written, as many reads as writes.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What the measured programs work on (papers/thynvm/memory/programs.h), made from fixed seeds.
 #pragma once
 

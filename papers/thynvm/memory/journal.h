@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Journaling: dirty blocks are collected in DRAM; at an epoch's end, while the core stands still, they are
 // written to a journal in NVM and then to their homes. The table that finds them has as many entries as
 // ThyNVM's two together.

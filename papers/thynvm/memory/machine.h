@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The simulated computer: an in-order core with three levels of caches on one of the memory systems.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Programs whose time is known: computed by hand from Table 2 (cycles of 3 GHz: see device_test.cc).
 #include "papers/thynvm/memory/machine.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // How a program that is measured under the emulator speaks to the simulator: by stores to two words
 // at an address where nothing else lies, and by a system call that changes nothing. Outside the
 // emulator all of it is harmless (papers/thynvm/guest/measured.h maps the words).

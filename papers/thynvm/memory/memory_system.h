@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What lies behind the last cache: one of the compared systems. Each decides where lines go in DRAM and
 // NVM, when an epoch must end, and what its end costs; and each can be asked, given what a power cut left
 // in NVM, which epoch it recovers and what memory then holds.

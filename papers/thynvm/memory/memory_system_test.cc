@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The compared systems without core and caches: when tables are full, what the ends of epochs cost, and
 // that traffic is accounted for.
 #include "papers/thynvm/memory/memory_system.h"

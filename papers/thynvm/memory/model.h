@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What is simulated: the paper's machine (Table 2), in two readings. Every constant is in this file; none
 // is chosen for a figure.
 //

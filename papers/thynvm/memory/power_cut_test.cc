@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Power cuts in the whole simulated machine: small caches and tables, so that every epoch overflows
 // something, and cuts at random moments, in the middle of checkpoints and of stops.
 #include <random>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Random programs on every system: loads see what was stored last, and the same program takes the same
 // time each time. (Power cuts: power_cut_test.cc.)
 #include <random>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The ring between the emulator's plugin (C) and EmulatedProgram (C++): shared memory with one
 // producer and one consumer, who exchange batches of records (papers/thynvm/memory/access.h). They call the
 // kernel only to sleep: the consumer when the ring is empty, the producer when it is full. Each is

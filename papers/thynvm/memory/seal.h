@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The last line of an epoch that a stop-the-world system writes: it counts and checks what was written
 // before it. Two of them take turns, so that one is always whole.
 #pragma once

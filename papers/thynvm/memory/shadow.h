@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Shadow paging: a page that is stored to is copied into a buffer in DRAM; when the buffers are full, or
 // the epoch is over, dirty pages are written to NVM while the core stands still, each to the one of its
 // two places that does not hold its last version.

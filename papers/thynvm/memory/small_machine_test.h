@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A computer so small that its caches and tables overflow all the time: for tests.
 #pragma once
 

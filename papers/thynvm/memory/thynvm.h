@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // ThyNVM's memory controller: the protocol of perdure/checkpoint on two devices. What the protocol decides
 // in no time costs here what the devices take.
 //

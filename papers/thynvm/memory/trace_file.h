@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Recorded traces: the records of a run in a file, for measurements that many people repeat, and
 // where the program itself cannot be handed on. A record takes 1.2 bytes on average (bzip2).
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A load that is said in time: threads that write whole pages, one after the other in a part of the memory for each, so many
 // KiB in 10 ms together.
 //

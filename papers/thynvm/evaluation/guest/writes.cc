@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Writes to an array in a pattern, and nothing else: what costs epochs most.
 //
 //   perdure_guest_writes random|sequential MIB MILLIONS
