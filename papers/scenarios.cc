@@ -29,6 +29,22 @@ Scenario named(Scenario s, const std::string& prefix, const std::string& how,
 }  // namespace
 
 template <>
+Scenario on<Mnemosyne>(Scenario s) {
+  return s;
+}
+template <>
+Scenario on<PrivatePlacement>(Scenario s) {
+  return crash::paged(std::move(s));
+}
+template <>
+Scenario on<Nonatomic>(Scenario s) {
+  return named<Nonatomic>(std::move(s), "nonatomic-", "without a log");
+}
+template <>
+Scenario on<Volatile>(Scenario s) {
+  return named<Volatile>(std::move(s), "volatile-", "without a log, and nothing is forced");
+}
+template <>
 Scenario on<Blurred>(Scenario s) {
   return named<Blurred>(std::move(s), "in-log-", "execution in log");
 }

@@ -33,8 +33,9 @@ void list(const ExploreOptions& options) {
   Report rows = Report::array();
   for (const crash::Subject& subject : papers::scenarios()) {
     rows.push_back({{"scenario", subject.name},
-                    {"on", subject.memory && subject.file ? "memory, file"
-                                                          : (subject.memory ? "memory" : "file")},
+                    {"on", subject.memory && subject.file ? "memory, eadr, file"
+                           : subject.memory               ? "memory, eadr"
+                                                          : "file"},
                     {"claim", subject.claim}});
   }
   print({{"scenarios", rows}}, options.json);

@@ -41,6 +41,7 @@ class Explorer {
       : subject_(subject),
         options_(options),
         depth_(std::max(options.depth, subject.depth)),
+        each_store_(model == Model::kCaches),
         lab_(model, subject.bytes, options.omission) {
     report_.scenario = subject.name;
     report_.model = model_name(model);
@@ -114,6 +115,7 @@ class Explorer {
   const Subject& subject_;
   const Options& options_;
   const unsigned depth_;
+  const bool each_store_;  // is durable at once: any two may have a power cut between them
   Lab lab_;
   std::vector<Level> levels_;
   std::vector<Cut> path_;
@@ -221,7 +223,7 @@ bool Explorer::cut_trace(unsigned depth, Media& media, Bounds bounds) {
     const bool after_mark = i > 0 && events[i - 1].kind == TraceEvent::Kind::kMark;
     if (const Cut* wanted = replayed(depth)) {
       if (wanted->event == i) return cut_at(depth, i, media, bounds);
-    } else if (fresh && (end || after_mark || is_barrier(events[i]))) {
+    } else if (fresh && (end || after_mark || is_barrier(events[i]) || each_store_)) {
       // All that is possible between two barriers is possible right before the second.
       if (!cut_at(depth, i, media, bounds)) return false;
       fresh = false;
@@ -260,9 +262,11 @@ bool Explorer::cut_at(unsigned depth, std::size_t event, Media& media, Bounds bo
   const std::uint64_t stride = std::clamp<std::uint64_t>(
       choices.count() / 2, 1, std::max<std::uint64_t>(options_.nest_every, 1));
   const std::uint64_t first_nested = random.below(stride);
+  // Of moments with one image each, a share is enough.
+  const bool of_share = !each_store_ || random.below(options_.kill_every) == 0;
   std::uint64_t number = 0;
   while (const Media::Choice* choice = choices.next()) {
-    const bool nest = nest_into(depth) && number % stride == first_nested;
+    const bool nest = nest_into(depth) && of_share && number % stride == first_nested;
     const Cut cut{event, false, number % 2 == 1, {}};
     if (!try_image(depth, cut, media, frontier, *choice, bounds, nest)) return false;
     ++number;
@@ -393,7 +397,7 @@ Options Options::exhaustive() {
 
 void Report::add(const Report& other) {
   if (scenario.empty()) scenario = other.scenario;
-  model = model.empty() || model == other.model ? other.model : "both";
+  model = model.empty() || model == other.model ? other.model : "all";
   events += other.events;
   crash_points += other.crash_points;
   exhaustive_points += other.exhaustive_points;
@@ -414,6 +418,7 @@ Report explore(const Subject& subject, const Options& options) {
   Report report;
   report.scenario = subject.name;
   if (subject.memory && options.memory) report.add(explore(subject, Model::kMemory, options));
+  if (subject.memory && options.caches) report.add(explore(subject, Model::kCaches, options));
   if (subject.file && options.file) report.add(explore(subject, Model::kFile, options));
   return report;
 }
@@ -431,9 +436,11 @@ Result<Report> replay(const Subject& subject, std::string_view text) {
   text.remove_prefix(subject.name.size() + 1);
   const auto model_text = text.substr(0, text.find_first_of("!@"));
   text.remove_prefix(model_text.size());
-  if (model_text != model_name(Model::kMemory) && model_text != model_name(Model::kFile))
-    return bad;
-  const Model model = model_text == model_name(Model::kFile) ? Model::kFile : Model::kMemory;
+  constexpr std::array kModels = {Model::kMemory, Model::kCaches, Model::kFile};
+  const auto found = std::find_if(kModels.begin(), kModels.end(),
+                                  [&](Model model) { return model_name(model) == model_text; });
+  if (found == kModels.end()) return bad;
+  const Model model = *found;
 
   Options options;
   if (take(text, '!')) {

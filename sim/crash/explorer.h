@@ -63,7 +63,7 @@ struct Scenario {
   /// recovered heap is audited: nothing leaked, nothing dangling, nothing owned twice.
   std::function<void(Pool&, const Visit&)> reach;
 
-  bool memory = true;  // explore it on persistent memory
+  bool memory = true;  // explore it on persistent memory, without and with power-fail safe caches
   bool file = true;    // explore it on a file
   /// Small, so that rings wrap and segments run out soon.
   Geometry geometry = {.capacity_bytes = 512 << 10,
@@ -139,7 +139,8 @@ Subject subject_of(const SpaceScenario& scenario);
 
 struct Options {
   std::uint64_t seed = 1;
-  bool memory = true;
+  bool memory = true;  // whose caches are lost
+  bool caches = true;  // memory whose caches are not (eADR)
   bool file = true;
   /// Images of one moment are enumerated in full up to this many; beyond, `samples` of each kind:
   /// single units there, single units missing, pairs, random subsets.
@@ -152,7 +153,8 @@ struct Options {
   std::uint64_t nest_every = 512;
   /// 1: recoveries are not cut; 2: they are; 3: and the recoveries from that, and so on.
   unsigned depth = 2;
-  /// Kills are tried at every moment of a cut, and at one in so many stores between; 1: at all.
+  /// Kills are tried at every moment of a cut, and at one in so many stores between; 1: at all. With caches that are not lost
+  /// a kill is no more than a power cut, and so many of these have their recovery cut again.
   std::uint64_t kill_every = 32;
   std::uint64_t max_violations = 1;
   /// A flush or fence to leave out, as a test of the test.
@@ -171,7 +173,7 @@ struct Violation {
 
 struct Report {
   std::string scenario;
-  std::string model;  // of one model, or "both"
+  std::string model;  // of one model, or "all"
   std::uint64_t events = 0;
   std::uint64_t crash_points = 0;
   std::uint64_t exhaustive_points = 0;  // of these, enumerated in full

@@ -67,7 +67,7 @@ const Toy::Protocol kCorrect = [](Lab::LabDomain& domain, Word* data, Word* flag
 TEST(Explorer, CorrectProtocolPassesOnMemoryAndFile) {
   const Report report = explore(toy(kCorrect));
   for (const Violation& violation : report.violations) ADD_FAILURE() << violation.what;
-  EXPECT_EQ(report.model, "both");
+  EXPECT_EQ(report.model, "all");
   EXPECT_GT(report.images, 10u);
   EXPECT_GT(report.nested_images, 10u);
   EXPECT_EQ(report.exhaustive_points, report.crash_points);
@@ -86,6 +86,23 @@ TEST(Explorer, FlagWithoutAFenceAfterTheDataIsCaught) {
     EXPECT_NE(report.violations[0].what.find("other data"), std::string::npos)
         << report.violations[0].what;
   }
+}
+
+TEST(Explorer, OfCachesThatAreNotLostTheOrderOfStoresIsCaughtAndNothingElse) {
+  const Toy::Protocol unflushed = [](Lab::LabDomain& domain, Word* data, Word* flag,
+                                     std::uint64_t step) {
+    domain.store(data, step);
+    domain.store(flag, step);
+  };
+  const Report sound = explore(toy(unflushed), Model::kCaches, {});
+  for (const Violation& violation : sound.violations) ADD_FAILURE() << violation.what;
+  EXPECT_GE(sound.images, 2 * toy(unflushed).steps) << "between any two stores";
+  const Toy::Protocol broken = [](Lab::LabDomain& domain, Word* data, Word* flag,
+                                  std::uint64_t step) {
+    domain.store(flag, step);
+    persist(domain, data, step);
+  };
+  EXPECT_EQ(explore(toy(broken), Model::kCaches, {}).violations.size(), 1u);
 }
 
 TEST(Explorer, FlagWithoutAFlushIsCaught) {

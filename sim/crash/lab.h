@@ -57,17 +57,18 @@ class SimDomain {
   void merge(Word* home, Word value, Word mask) { recorded_.merge(home, value, mask); }
   void write_through(Word* home, const Word* words, std::size_t count, Site site) {
     if (model_ == Model::kMemory) return recorded_.write_through(home, words, count, site);
+    // Eadr stores like any other.
     for (std::size_t i = 0; i < count; ++i) recorded_.store(home + i, words[i]);
-    file_.flush(home, count * kWordBytes, site);
+    if (model_ == Model::kFile) file_.flush(home, count * kWordBytes, site);
   }
   void flush(const void* address, std::size_t bytes, Site site) {
     if (model_ == Model::kMemory) return recorded_.flush(address, bytes, site);
-    file_.flush(address, bytes, site);
+    if (model_ == Model::kFile) file_.flush(address, bytes, site);
   }
   bool fence(Site site) {
-    return model_ == Model::kMemory ? recorded_.fence(site) : file_.fence(site);
+    return model_ == Model::kFile ? file_.fence(site) : recorded_.fence(site);
   }
-  bool post(Site site) { return model_ == Model::kMemory ? fence(site) : file_.post(site); }
+  bool post(Site site) { return model_ == Model::kFile ? file_.post(site) : fence(site); }
 
  private:
   Model model_;
@@ -92,7 +93,12 @@ class Lab final : private Backing {
   Model model() const { return model_; }
   LabDomain domain() { return {omission_, SimDomain(model_, trace_, group_)}; }
   DomainKind domain_kind() const {
-    return model_ == Model::kMemory ? DomainKind::kAdr : DomainKind::kSync;
+    switch (model_) {
+      case Model::kMemory: return DomainKind::kAdr;
+      case Model::kCaches: return DomainKind::kEadr;
+      case Model::kFile: break;
+    }
+    return DomainKind::kSync;
   }
   /// What the file measures; grows through backing().
   std::uint64_t file_bytes() const { return file_bytes_; }

@@ -127,6 +127,15 @@ bool Media::add_word(Unit::Kind kind, Offset offset, Word value, std::uint8_t th
   return changes;
 }
 
+/// The store of a cache that is durable itself.
+bool Media::arrive(const TraceEvent& event) {
+  const bool changes = word_in(image_, event.offset) != event.value;
+  const Write write{sequence_, event.offset, event.value, nullptr};
+  put(write, image_);
+  put(write, mirror_);
+  return changes;
+}
+
 bool Media::add_sector(Offset offset, const std::byte* sector) {
   std::vector<Write>& writes = units_[unit_at(Unit::Kind::kSector, offset)].writes;
   const std::byte* before = writes.empty() ? image_ + offset : writes.back().sector;
@@ -185,6 +194,7 @@ void Media::settle_all() {
 bool Media::advance(const TraceEvent& event, const Trace& trace) {
   ++sequence_;
   const bool memory = model_ == Model::kMemory;
+  if (model_ == Model::kCaches) return event.kind == TraceEvent::Kind::kStore && arrive(event);
   switch (event.kind) {
     case TraceEvent::Kind::kStore:
       return memory && add_word(Unit::Kind::kLine, event.offset, event.value, event.thread);

@@ -8,6 +8,9 @@
 // is a unit of its own. A flush marks what its line holds now; only a fence of the *same thread*
 // makes the marked part certain.
 //
+// Memory whose caches are power-fail safe, too (kCaches, eADR): a store is durable as soon as others can see it, so nothing is
+// ever on its way, and each store is a moment of its own.
+//
 // Files (kFile): only what was handed to the device counts; the mapping is lost. Each 512-byte
 // sector is a unit, of which any version since the last sync may be there. A durable write of a
 // range vouches for that range alone.
@@ -25,9 +28,14 @@
 
 namespace perdure::crash {
 
-enum class Model : std::uint8_t { kMemory, kFile };
+enum class Model : std::uint8_t { kMemory, kCaches, kFile };
 constexpr std::string_view model_name(Model model) {
-  return model == Model::kMemory ? "memory" : "file";
+  switch (model) {
+    case Model::kMemory: return "memory";
+    case Model::kCaches: return "eadr";
+    case Model::kFile: break;
+  }
+  return "file";
 }
 
 class Media {
@@ -74,7 +82,7 @@ class Media {
   /// for it.
   Media after_kill(std::byte* image, std::byte* mirror) const;
 
-  /// Takes the next step. True if it left something new on the way.
+  /// Takes the next step. True if a power cut may leave another image than before.
   bool advance(const TraceEvent& event, const Trace& trace);
   /// Everything pending arrives.
   void settle_all();
@@ -94,6 +102,7 @@ class Media {
   Unit* find(Unit::Kind kind, Offset at);
   std::vector<Mark>& marks_of(std::uint8_t thread);
   bool add_word(Unit::Kind kind, Offset offset, Word value, std::uint8_t thread);
+  bool arrive(const TraceEvent& event);
   bool add_sector(Offset offset, const std::byte* sector);
   void mark_line(Offset line, std::uint8_t thread);
   void settle(Unit& unit, std::uint64_t up_to);

@@ -68,6 +68,15 @@ TEST_F(MediaTest, StoresToOneLineArriveInOrder) {
   EXPECT_EQ(images(media, {0, 8}), (Images{{0, 0}, {1, 0}, {1, 2}, {3, 2}}));
 }
 
+TEST_F(MediaTest, WithCachesThatAreNotLostEachStoreArrivesAtOnce) {
+  Media media(Model::kCaches, image_.data(), memory_.data());
+  step(media, Kind::kStore, 64, 1);
+  step(media, Kind::kStore, 0, 2);
+  EXPECT_EQ(images(media, {0, 64}), (Images{{2, 1}}));
+  EXPECT_FALSE(media.advance({Kind::kStore, 1, Site{}, 0, 2}, trace_)) << "the same image";
+  EXPECT_TRUE(media.advance({Kind::kStore, 1, Site{}, 0, 3}, trace_));
+}
+
 TEST_F(MediaTest, StoresToTwoLinesArriveInAnyOrder) {
   Media media(Model::kMemory, image_.data(), memory_.data());
   step(media, Kind::kStore, 0, 1);

@@ -86,7 +86,7 @@ class PoolSession final : public Session {
 
  private:
   static std::unique_ptr<WorkingView> view_for(const Scenario& scenario, const Lab& lab) {
-    if (scenario.placement != Placement::kPrivatePages || lab.model() != Model::kMemory)
+    if (scenario.placement != Placement::kPrivatePages || lab.model() == Model::kFile)
       return nullptr;
     return std::make_unique<WorkingView>(lab.memory(), scenario.private_pages);
   }

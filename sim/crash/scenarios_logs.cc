@@ -237,10 +237,11 @@ std::vector<Subject> log_scenarios() {
       bare_log<TornbitLog>("tornbit-log",
                            "a torn-bit log keeps every waited-for record over many laps"),
       bare_log<CommitLog>("commit-log", "a commit-record log does the same, with two waits"),
-      subject_of(append_log(false)),
-      subject_of(append_log(true)),
-      subject_of(paged(append_log(true))),
   };
+}
+
+std::vector<Scenario> append_log_scenarios() {
+  return {append_log(false), append_log(true), paged(append_log(true))};
 }
 
 }  // namespace perdure::crash

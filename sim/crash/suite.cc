@@ -63,6 +63,7 @@ class Suite {
       if (!only.empty() && std::find(only.begin(), only.end(), subject.name) == only.end())
         continue;
       if (subject.memory && options_.explore.memory) jobs_.push_back({&subject, Model::kMemory});
+      if (subject.memory && options_.explore.caches) jobs_.push_back({&subject, Model::kCaches});
       if (subject.file && options_.explore.file) jobs_.push_back({&subject, Model::kFile});
     }
   }
