@@ -1,18 +1,20 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-#: ./do VERB: build, run and judge Perdure. Every verb first installs the packages of packages.txt that are
-#: missing, works from any directory, and does only what has changed since the last time.
+#: ./do VERB: build, run and judge Perdure. Every verb first installs the Debian packages that it needs and that are missing
+#: (lists in packages/), works from any directory, and does only what has changed since the last time.
 #:
 #:   run [ARGS]          the demonstration: a key-value store in ./data/words.pool
-#:   check               the quick tests, in seconds
-#:   test                all tests: units, explorer, kill torture, hostile files, consumer (what .ci/run runs)
+#:   test                builds and judges the library, the commands for users and every engine, in minutes
+#:   prove               everything long: the explorer whole, papers and peers, sanitizers, fuzzers, thousands of kills
+#:
+#:   check               the quick tests alone
 #:   unit [ARGS]         all tests of the dev build; ARGS go to ctest (-R log, -L slow, ...)
 #:   sanitize KIND       the tests without the slow ones under asan (with ubsan), ubsan or tsan
 #:   fuzz [SECONDS]      every fuzz target for SECONDS each (default 20)
-#:   crash [ARGS]        the crash explorer over every scenario
+#:   explore [ARGS]      the crash explorer over every scenario
 #:   bench [ARGS]        the benchmarks
-#:   sqlite-suite [ARGS] SQLite's own test scripts on the VFS perdure (--help says more); fetches SQLite's source
 #:   reproduce [ARGS]    a paper's evaluation, its values beside ours: ./do reproduce mnemosyne --html report.html
+#:   sqlite-suite [ARGS] SQLite's own test scripts on the VFS perdure (--help says more); fetches SQLite's source
 #:   tidy                clang-format and clang-tidy over our sources, changing nothing
 #:   docs                lists the documentation and checks it
 #:   clean               removes ./build (./data stays: pools are yours)
@@ -27,10 +29,10 @@ die() {
 }
 
 # Silent, and without the network, when nothing is missing.
-install_missing_packages() {
-  command -v dpkg-query >/dev/null || die "no dpkg on this system; packages.txt says what to install by its own means"
+install_missing_packages() { # install_missing_packages LIST...
+  command -v dpkg-query >/dev/null || die "no dpkg on this system; packages/ says what to install by its own means"
   local wanted missing as_root=()
-  mapfile -t wanted < <(sed 's/#.*//; s/[[:space:]]//g; /^$/d' packages.txt | sort -u)
+  mapfile -t wanted < <(cd packages && sed 's/#.*//; s/[[:space:]]//g; /^$/d' "${@/%/.txt}" | sort -u)
   mapfile -t missing < <(comm -23 <(printf '%s\n' "${wanted[@]}") <(
     dpkg-query -W -f '${db:Status-Status} ${Package}\n' "${wanted[@]}" 2>/dev/null | sed -n 's/^installed //p' | sort -u
   ))
@@ -47,9 +49,13 @@ install_missing_packages() {
     die "could not install: ${missing[*]} (what they conflict with is never removed; see above)"
 }
 
-build() { # build PRESET [TARGETS]
-  cmake --preset "$1" --log-level=WARNING >/dev/null
-  cmake --build --preset "$1" --parallel "$jobs" ${2:+--target "${@:2}"}
+build() { # build PRESET [OPTION=VALUE...] [-- TARGETS]
+  local preset=$1 options=() targets=()
+  shift
+  while (($# > 0)) && [[ $1 != -- ]]; do options+=(-D "$1") && shift; done
+  (($# == 0)) || targets=(--target "${@:2}")
+  cmake --preset "$preset" "${options[@]}" --log-level=WARNING >/dev/null
+  cmake --build --preset "$preset" --parallel "$jobs" "${targets[@]}"
 }
 
 run_tests() { # run_tests PRESET [CTEST ARGS]
@@ -60,10 +66,13 @@ run_tests() { # run_tests PRESET [CTEST ARGS]
   "${launcher[@]}" ctest --test-dir "build/$preset" --output-on-failure --no-tests=error -j"$jobs" "$@"
 }
 
-tool() { # tool ARGS: the optimized tool in place of this shell, nothing but its output on stdout
-  local preset=${tool_preset:-release}
-  build "$preset" perdure_tool >&2
-  exec "build/$preset/perdure" "$@"
+# Runs an optimized command in place of this shell, with nothing but its output on stdout.
+command_of() { # command_of PRESET COMMAND ARGS...
+  local preset=$1 name=$2 target=perdure_tool lab=OFF
+  shift 2
+  [[ $name == perdure ]] || { target=perdure_lab && lab=ON; }
+  build "$preset" PERDURE_LAB=$lab -- "$target" >&2
+  exec "build/$preset/bin/$name" "$@"
 }
 
 sources() { # sources EXTENSIONS: our files with one of them, "h|cc"
@@ -72,20 +81,25 @@ sources() { # sources EXTENSIONS: our files with one of them, "h|cc"
 
 verb_run() {
   mkdir -p data
-  tool kv demo ./data/words.pool "$@"
+  command_of release perdure kv demo ./data/words.pool "$@"
 }
 
-verb_crash() { tool explore --all "$@"; }
+verb_explore() { command_of dev perdure-lab explore --all "$@"; }
 
-verb_bench() { tool bench "$@"; }
+verb_bench() { command_of release perdure-lab bench "$@"; }
 
-verb_reproduce() { tool reproduce "$@"; }
+verb_reproduce() { command_of release perdure-lab reproduce "$@"; }
 
 verb_check() { verb_unit -L quick; }
 
 verb_unit() {
-  build dev
+  build dev PERDURE_LAB=ON
   run_tests dev "$@"
+}
+
+verb_test() {
+  build dev PERDURE_LAB=OFF
+  run_tests dev -LE slow
 }
 
 verb_sanitize() {
@@ -125,16 +139,15 @@ tell_failure() { # tell_failure LOG
 
 # Each stage is a verb in a process of its own: one that fails stops neither the others nor the summary, and can be
 # run again alone.
-verb_test() {
+verb_prove() {
   local stage start log verdict status=0 summary=() failed=()
   mkdir -p build/stages
-  export tool_preset=dev  # Optimized as well, and built by the first stage.
-  for stage in unit crash 'sanitize asan' 'sanitize tsan' fuzz; do
+  for stage in headers 'unit --rerun-failed' explore 'sanitize asan' 'sanitize tsan' fuzz; do
     printf '\n==== ./do %s\n' "$stage"
     start=$SECONDS log="build/stages/$stage.log" verdict=passed
     # shellcheck disable=SC2086  # a stage is a verb and its arguments
     ./do $stage 2>&1 | tee "$log" || { verdict=FAILED status=1 && failed+=("$stage"); }
-    summary+=("$(printf '%-6s  %3d s  ./do %s' "$verdict" $((SECONDS - start)) "$stage")")
+    summary+=("$(printf '%-6s  %4d s  ./do %s' "$verdict" $((SECONDS - start)) "$stage")")
   done
   for stage in "${failed[@]}"; do
     printf '\n==== ./do %s failed:\n' "$stage"
@@ -150,7 +163,7 @@ verb_sqlite-suite() { apps/sqlite/suite/run "$@"; }
 verb_tidy() {
   local status=0
   sources 'h|cc' | xargs clang-format-19 --dry-run -Werror || status=1
-  cmake --preset dev -B build/tidy -D PERDURE_BATCHES=OFF --log-level=WARNING >/dev/null
+  cmake --preset dev -B build/tidy --log-level=WARNING >/dev/null
   sources cc | sed "s|.*|^$PWD/&\$|" | xargs run-clang-tidy-19 -quiet -p build/tidy -j "$jobs" || status=1
   return "$status"
 }
@@ -171,5 +184,10 @@ esac
 verb=verb_$1
 declare -F "$verb" >/dev/null || die "no verb '$1'; ./do alone lists them"
 shift
-[[ $verb == verb_clean ]] || install_missing_packages
+case $verb in
+  verb_clean) ;;
+  verb_run) install_missing_packages run ;;
+  verb_test) install_missing_packages run test ;;
+  *) install_missing_packages run test lab ;;
+esac
 "$verb" "$@"

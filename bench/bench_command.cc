@@ -17,6 +17,7 @@
 #endif
 #include "papers/pool.h"
 #include "tools/command.h"
+#include "tools/lab/commands.h"
 
 namespace perdure::bench {
 namespace {

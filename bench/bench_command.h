@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// `perdure bench`: what transactions cost, beside the hardware's floor and the peers, all measured
+// `perdure-lab bench`: what transactions cost, beside the hardware's floor and the peers, all measured
 // in the same run.
 #pragma once
 

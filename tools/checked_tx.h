@@ -5,6 +5,7 @@
 #pragma once
 
 #include "perdure/engine/transaction.h"
+#include "perdure/region/region.h"
 
 namespace perdure::tools {
 

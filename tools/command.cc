@@ -24,16 +24,6 @@ void add_size(CLI::App& command, const std::string& name, std::uint64_t& value,
 
 }  // namespace
 
-void add_engine_option(CLI::App& command, papers::EngineKind& engine) {
-  std::vector<std::pair<std::string, papers::EngineKind>> choices;
-  for (const papers::EngineKind kind : papers::kEngineKinds)
-    choices.emplace_back(papers::engine_name(kind), kind);
-  add_choice<papers::EngineKind>(
-      command, "--engine", engine, choices,
-      "mnemosyne, blurred, adaptive, softwrap, softwrap-tables, undo-objects, or a baseline: base, "
-      "undo; without atomicity: nonatomic, volatile");
-}
-
 void add_truncation_option(CLI::App& command, Truncation& truncation) {
   add_choice<Truncation>(
       command, "--truncation", truncation,

@@ -9,7 +9,6 @@
 
 #include <CLI/CLI.hpp>
 
-#include "papers/engine_kind.h"
 #include "perdure/expert.h"
 #include "perdure/pool.h"
 #include "tools/report.h"
@@ -72,8 +71,6 @@ void add_choice(CLI::App& command, const std::string& name, T& value,
 
 /// --truncation.
 void add_truncation_option(CLI::App& command, Truncation& truncation);
-/// --engine, of the laboratory's commands.
-void add_engine_option(CLI::App& command, papers::EngineKind& engine);
 /// Options of a command that opens a pool for writing: --domain, --truncation and --log-limit.
 void add_open_options(CLI::App& command, ExpertOptions& options);
 /// Options of a command that may create one: --capacity, --segment, --ring, --slots, --roots.
@@ -82,15 +79,5 @@ void add_create_options(CLI::App& command, ExpertOptions& options);
 /// Where a pool is and what its acknowledgements are worth; the head of most reports.
 Report describe(const Pool& pool, const std::string& path);
 Report describe(const RecoveryReport& recovery);
-
-void add_pool_commands(CLI::App& app);
-void add_check_command(CLI::App& app);
-void add_reclaim_command(CLI::App& app);
-void add_compact_command(CLI::App& app);
-void add_dump_command(CLI::App& app);
-void add_explore_command(CLI::App& app);
-void add_torture_command(CLI::App& app);
-/// `program`: the words after --.
-void add_sim_command(CLI::App& app, const std::vector<std::string>& program);
 
 }  // namespace perdure::tools

@@ -31,7 +31,7 @@
 #include "apps/run/resume_descriptors.h"
 #include "apps/run/resume_files.h"
 #include "apps/run/supervisor.h"
-#include "papers/thynvm/memory/emulated_program.h"
+#include "tools/parts.h"
 
 namespace perdure::run {
 namespace {
@@ -311,7 +311,7 @@ int resume_program(const RunOptions& options) {
   ImageReader reader = keeper->reader();
   const Image image = reader.image();
   Supervisor supervisor(directory, settings, std::move(keeper), &image);
-  Return with{image, directory, memory::find_part("perdure_restorer"), supervisor};
+  Return with{image, directory, tools::find_part("perdure_restorer"), supervisor};
   const int least = above(image);
   supervisor.prepare(least);
   with.from.image = moved(::open((directory + "/image").c_str(), O_RDONLY), least);

@@ -23,7 +23,7 @@
 #include "apps/run/place.h"
 #include "apps/run/supervisor.h"
 #include "perdure/error.h"
-#include "papers/thynvm/memory/emulated_program.h"
+#include "tools/parts.h"
 
 namespace perdure::run {
 namespace {
@@ -139,8 +139,8 @@ int run_program(const RunOptions& options) {
   const std::string program = find_in_path(options.command.front());
   judge_program(program);
   judge_system();
-  const std::string runtime = memory::find_part("libperdure_runtime.so");
-  memory::find_part("perdure_restorer");
+  const std::string runtime = tools::find_part("libperdure_runtime.so");
+  tools::find_part("perdure_restorer");
   make_directory(options.directory);
   const std::string directory = fs::canonical(options.directory);
   const DirectoryLock lock(directory);

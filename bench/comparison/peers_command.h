@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// `perdure bench peers`: other stores and ours, measured in one run on the same work.
+// `perdure-lab bench peers`: other stores and ours, measured in one run on the same work.
 #pragma once
 
 #include <CLI/CLI.hpp>
 
 namespace perdure::bench::comparison {
 
-/// Adds the command to `perdure bench`.
+/// Adds the command to `perdure-lab bench`.
 void add_peers_command(CLI::App& bench);
 
 }  // namespace perdure::bench::comparison

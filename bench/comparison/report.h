@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What `perdure bench peers` found, in its three forms.
+// What `perdure-lab bench peers` found, in its three forms.
 #pragma once
 
 #include <string>

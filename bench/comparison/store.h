@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What `perdure bench peers` compares: stores of records under a number, in which every update is
+// What `perdure-lab bench peers` compares: stores of records under a number, in which every update is
 // durable when the call returns. Ours and the peers' are driven by the same code (lane.h) with the
 // same keys and values; what each of them is set to is told in kinds.cc.
 #pragma once

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The client of `perdure bench memcached`: threads with a connection each, through libmemcached, as in NV-heaps (ASPLOS
+// The client of `perdure-lab bench memcached`: threads with a connection each, through libmemcached, as in NV-heaps (ASPLOS
 // 2011) section 5.6. One operation is under way on a connection.
 #pragma once
 

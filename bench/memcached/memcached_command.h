@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// `perdure bench memcached`: Figure 8 of NV-heaps (ASPLOS 2011), and more of its kind.
+// `perdure-lab bench memcached`: Figure 8 of NV-heaps (ASPLOS 2011), and more of its kind.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -14,6 +14,7 @@
 #include "bench/memcached/berkeley_store.h"
 #include "papers/pool.h"
 #include "perdure/pool.h"
+#include "tools/parts.h"
 #endif
 
 namespace perdure::bench::memcached {
@@ -26,7 +27,7 @@ constexpr const char* kLimit = "1G";
 Words ours(const std::string& directory, unsigned threads, const Address& address,
            const Words& more) {
   Words words{
-      "/proc/self/exe", "serve", directory + "/cache.pool", "--threads", std::to_string(threads),
+      tools::find_part("perdure"), "serve", directory + "/cache.pool", "--threads", std::to_string(threads),
       "--memory-limit", kLimit};
   if (address.socket.empty()) {
     words.insert(words.end(), {"--port", std::to_string(address.port)});
@@ -34,7 +35,6 @@ Words ours(const std::string& directory, unsigned threads, const Address& addres
     words.insert(words.end(), {"--socket", address.socket});
   }
   words.insert(words.end(), more.begin(), more.end());
-  words[0] = std::filesystem::read_symlink(words[0]);
   return words;
 }
 

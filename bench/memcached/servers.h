@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The servers that `perdure bench memcached` measures, each a process of its own.
+// The servers that `perdure-lab bench memcached` measures, each a process of its own.
 #pragma once
 
 #include <memory>
@@ -32,7 +32,7 @@ double cpu_seconds(pid_t process);
 /// What a process keeps in memory. Nothing when it cannot be told.
 std::optional<std::uint64_t> resident_bytes(pid_t process);
 
-/// `perdure bench serve-berkeley DIRECTORY`: Berkeley DB behind our front end, until SIGTERM.
+/// `perdure-lab bench serve-berkeley DIRECTORY`: Berkeley DB behind our front end, until SIGTERM.
 struct BerkeleyOptions {
   std::string directory;
   Address address;

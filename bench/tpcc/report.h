@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What `perdure bench tpcc` found, as a table for people and as JSON for programs.
+// What `perdure-lab bench tpcc` found, as a table for people and as JSON for programs.
 #pragma once
 
 #include <optional>

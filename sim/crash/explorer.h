@@ -168,7 +168,7 @@ struct Violation {
   std::string scenario;
   std::string model;
   std::string what;
-  std::string replay;  // for replay(), or `perdure explore --replay`
+  std::string replay;  // for replay(), or `perdure-lab explore --replay`
 };
 
 struct Report {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The suite itself; what it finds is printed and judged by `perdure explore --all`.
+// The suite itself; what it finds is printed and judged by `perdure-lab explore --all`.
 #include "sim/crash/suite.h"
 
 #include <set>

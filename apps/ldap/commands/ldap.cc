@@ -241,8 +241,8 @@ constexpr const char* kFooter =
     --admin cn=admin,dc=example,dc=com --password-file secret.txt
   perdure ldap load people.ldif --pool people.pool
   perdure ldap search "(&(objectClass=person)(sn=hopper))" --pool people.pool
-  perdure ldap demo                  a real slapd, filled while both are killed, and nothing lost
-  perdure ldap bench                 the same operations on slapd's own database
+  perdure-lab ldap demo              a real slapd, filled while both are killed, and nothing lost
+  perdure-lab ldap bench             the same operations on slapd's own database
 A server has its pool for itself: load into a pool that nobody serves, or use ldapadd. search works beside a server.)TEXT";
 
 }  // namespace
@@ -299,8 +299,6 @@ void add_ldap_commands(CLI::App& app) {
                                  "base, one (level), or sub, the default");
   tools::add_count(*searching, "--limit", search_options->limit, "At most so many; 0: all");
 
-  add_demo_command(*ldap);
-  add_bench_command(*ldap);
   ldap->footer(kFooter);  // last: commands take over the footer that they are born under
 }
 

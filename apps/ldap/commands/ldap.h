@@ -2,28 +2,10 @@
 // The directory for people and scripts: `perdure ldap …`.
 #pragma once
 
-#include <cstdint>
-#include <string>
-#include <vector>
-
 #include <CLI/CLI.hpp>
 
 namespace perdure::ldap {
 
 void add_ldap_commands(CLI::App& app);
-
-/// `ldap demo`: a real slapd and a server of ours, killed while being filled.
-void add_demo_command(CLI::App& ldap);
-/// `ldap bench`: the same beside slapd's own database.
-void add_bench_command(CLI::App& ldap);
-
-/// Synced adds a second, turn by turn, of our server and of slapd's back-mdb behind the same slapd.
-struct AddRates {
-  std::vector<double> ours;
-  std::vector<double> back_mdb;
-};
-/// Adds `entries` to each, on a file system in `dir`. Errors: throws Exception kNotFound (no slapd to be had), kInvalid
-/// (`dir` is in memory), kIo.
-AddRates measure_adds(const std::string& dir, std::uint64_t entries, unsigned clients);
 
 }  // namespace perdure::ldap

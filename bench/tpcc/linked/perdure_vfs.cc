@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The VFS `perdure`, linked in. (In a folder of its own: `perdure bench tpcc` is complete without it.)
+// The VFS `perdure`, linked in. (In a folder of its own: `perdure-lab bench tpcc` is complete without it.)
 #include "apps/sqlite/perdure_sqlite.h"
 #include "bench/tpcc/modes.h"
 #include "papers/sqlite_pools.h"

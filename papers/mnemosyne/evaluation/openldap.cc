@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Table 4, OpenLDAP: adds to a directory kept in persistent memory, against the database that slapd brings.
-#include "apps/ldap/commands/ldap.h"
+#include "bench/ldap/ldap_commands.h"
 #include "measure/judge.h"
 #include "measure/settings.h"
 #include "papers/mnemosyne/evaluation/paper_mnemosyne.h"

@@ -81,7 +81,7 @@ Section tell_of_memcached(const Settings&) {
   section.title = "Figure 8: memcached";
   section.method = std::string(paper::kMemcached) + ".";
   section.missing =
-      "Not measured here: `perdure bench memcached` runs a server that speaks memcached's protocol "
+      "Not measured here: `perdure-lab bench memcached` runs a server that speaks memcached's protocol "
       "on an object heap, beside others, and tells throughput and guarantees.";
   return section;
 }

@@ -25,7 +25,7 @@ Section measure_tpcc(const Settings& settings) {
   section.x_name = "T_w (ns)";
   section.x = settings.softwrap.tpcc_line_ns;
   section.method = fmt::format(
-      "`perdure bench tpcc` with the VFS perdure (Figure 15 B), a warehouse of 1 in {} of the "
+      "`perdure-lab bench tpcc` with the VFS perdure (Figure 15 B), a warehouse of 1 in {} of the "
       "standard's rows, one terminal, synchronous full. (Undo Log takes a commit that its log "
       "cannot "
       "hold word by word at once.) Every round ends with the standard's twelve conditions and an "

@@ -16,6 +16,7 @@
 #include "papers/thynvm/memory/inputs.h"
 #include "papers/thynvm/memory/programs.h"
 #include "perdure/error.h"
+#include "tools/parts.h"
 
 namespace perdure::bench::thynvm {
 namespace {
@@ -125,7 +126,7 @@ class Maker {
     programs.all.push_back({fmt::format("{} writes, {} MB", pattern, mib),
                             fmt::format("{:.0f} million writes of 8 bytes", millions * work_),
                             "perdure",
-                            {memory::find_part("perdure_guest_writes"), pattern, mib,
+                            {tools::find_part("perdure_guest_writes"), pattern, mib,
                              fmt::format("{}", millions * work_)},
                             {},
                             {},
@@ -201,7 +202,7 @@ CarriedProgram steady_program(std::uint64_t mib, unsigned threads, std::uint64_t
                               double seconds, const std::string& life) {
   CarriedProgram program{.name = "steady load",
                          .version = "perdure",
-                         .command = {memory::find_part("perdure_guest_steady"), std::to_string(mib),
+                         .command = {tools::find_part("perdure_guest_steady"), std::to_string(mib),
                                      std::to_string(threads), std::to_string(kib_each_10ms),
                                      fmt::format("{}", seconds)}};
   program.what =

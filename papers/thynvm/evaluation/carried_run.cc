@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "perdure/error.h"
+#include "tools/parts.h"
 #include "tools/process.h"
 
 namespace perdure::bench::thynvm {
@@ -85,7 +86,7 @@ std::vector<std::string> command_line(const CarriedProgram& program, const Mode&
                                       const std::string& directory) {
   std::vector<std::string> words;
   if (!mode.options.empty()) {
-    words = {"/proc/self/exe", "run",
+    words = {tools::find_part("perdure"), "run",
              "--state",        directory + "/" + std::string(kStateName),
              "--stats",        directory + "/" + std::string(kStatisticsName)};
     words.insert(words.end(), mode.options.begin(), mode.options.end());

@@ -18,6 +18,7 @@
 #include "papers/thynvm/evaluation/carried_run.h"
 #include "papers/thynvm/evaluation/runtime.h"
 #include "perdure/error.h"
+#include "tools/parts.h"
 #include "tools/process.h"
 
 namespace perdure::bench::thynvm {
@@ -154,7 +155,7 @@ Section measure_resume(const Settings& settings) {
       std::this_thread::sleep_for(kDying);
       const std::int64_t start = monotonic_ns();
       running.reset();
-      running.emplace(std::vector<std::string>{"/proc/self/exe", "resume",
+      running.emplace(std::vector<std::string>{tools::find_part("perdure"), "resume",
                                                directory.path() + "/" + std::string(kStateName)},
                       log, std::vector<std::string>{}, directory.path());
       times.push_back(wait_for_life(life, start, *running, log));

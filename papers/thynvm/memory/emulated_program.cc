@@ -18,6 +18,7 @@
 #include <optional>
 
 #include "papers/thynvm/memory/ring.h"
+#include "tools/parts.h"
 
 namespace perdure::memory {
 namespace {
@@ -83,25 +84,13 @@ void store(std::uint32_t& word, std::uint32_t value) {
 
 }  // namespace
 
-std::string find_part(const std::string& name) {
-  const fs::path here = fs::read_symlink("/proc/self/exe").parent_path();
-  for (const fs::path& folder : {here, here.parent_path(), here.parent_path() / PERDURE_PARTS}) {
-    const fs::path candidate = folder / name;
-    if (fs::exists(candidate)) return candidate;
-  }
-  throw Exception(Code::kNotFound,
-                  name + ": not in " + here.string() +
-                      ", in the folder above, or there in " PERDURE_PARTS
-                      "; build or install Perdure whole (builds with sanitizers have no guests)");
-}
-
 EmulatedProgram::EmulatedProgram(const Launch& launch) : name_(launch.program) {
   const auto emulator = find_executable(launch.emulator);
   if (!emulator)
     throw Exception(Code::kNotFound,
                     launch.emulator + ": not found; install the package qemu-user");
   const std::string plugin =
-      launch.plugin.empty() ? find_part(kPluginName) : fs::absolute(launch.plugin).string();
+      launch.plugin.empty() ? tools::find_part(kPluginName) : fs::absolute(launch.plugin).string();
   if (::access(plugin.c_str(), R_OK) != 0)
     throw Exception(Code::kNotFound, plugin + ": the emulator's plugin is not there");
   const auto program = find_executable(launch.program);

@@ -37,11 +37,6 @@ struct Launch {
   std::string emulator = "qemu-x86_64";
 };
 
-/// The path of a file that was built with this library, the plugin or a guest (papers/thynvm/guest): beside
-/// this executable, in the folder above, or in the installation's lib/perdure.
-/// Errors: Exception (kNotFound).
-std::string find_part(const std::string& name);
-
 class EmulatedProgram final : public AccessSource {
  public:
   /// Starts it.

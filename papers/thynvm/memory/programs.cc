@@ -9,6 +9,7 @@
 
 #include "perdure/error.h"
 #include "papers/thynvm/memory/inputs.h"
+#include "tools/parts.h"
 
 namespace perdure::memory {
 namespace {
@@ -81,7 +82,7 @@ Launch prepare(const MeasuredProgram& program, const std::string& directory) {
   Launch launch;
   launch.directory = directory;
   if (program.package.empty()) {
-    launch.program = find_part(std::string(program.path));
+    launch.program = tools::find_part(std::string(program.path));
     launch.skip_to_mark = true;
     return launch;
   }

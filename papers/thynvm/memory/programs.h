@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The programs that `perdure sim` measures beside the paper's micro-benchmarks: eight that stand
+// The programs that `perdure-lab sim` measures beside the paper's micro-benchmarks: eight that stand
 // for the SPEC CPU2006 programs of the paper's evaluation, which nobody may pass on, and more of
 // daily use. Where Debian has the program itself, in whatever version, it is that; else one whose
 // inner loops work on memory as its do. Inputs are made here, from nothing but this code.

@@ -14,6 +14,7 @@
 #include "perdure/error.h"
 #include "papers/thynvm/memory/inputs.h"
 #include "papers/thynvm/memory/marks.h"
+#include "tools/parts.h"
 
 namespace perdure::memory {
 namespace {
@@ -94,7 +95,7 @@ TEST(KeyValueGuest, MarksItsBeginAndEachOperation) {
   for (const char* store : {"hash", "rbtree"}) {
     Launch launch;
     try {
-      launch.program = find_part("perdure_guest_kv");
+      launch.program = tools::find_part("perdure_guest_kv");
       launch.arguments = {store, "--value", "4096", "--operations", "500", "--seed", "3"};
       launch.skip_to_mark = true;
       EmulatedProgram emulated(launch);

@@ -8,6 +8,7 @@
 #include "papers/thynvm/memory/generators.h"
 #include "papers/thynvm/memory/programs.h"
 #include "papers/thynvm/memory/trace_file.h"
+#include "tools/parts.h"
 
 namespace perdure::memory {
 namespace {
@@ -32,7 +33,7 @@ std::shared_ptr<std::string> make_folder() {
 
 Workload make_store(const std::string& name, const WorkloadOptions& options) {
   Launch launch;
-  launch.program = find_part("perdure_guest_kv");
+  launch.program = tools::find_part("perdure_guest_kv");
   launch.arguments = {name,
                       "--value",
                       std::to_string(options.value_bytes),

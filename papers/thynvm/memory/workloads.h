@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What `perdure sim` runs, by name: the paper's three micro-benchmarks, its two key-value stores, the
+// What `perdure-lab sim` runs, by name: the paper's three micro-benchmarks, its two key-value stores, the
 // programs that stand for SPEC's, any other program, or a recorded trace.
 #pragma once
 

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "bench/ldap/ldap_commands.h"
+
+namespace perdure::ldap {
+
+void add_ldap_lab_commands(CLI::App& app) {
+  CLI::App* ldap =
+      app.add_subcommand("ldap", "The LDAP directory (`perdure ldap`) behind a real slapd");
+  ldap->require_subcommand(1);
+  add_demo_command(*ldap);
+  add_bench_command(*ldap);
+}
+
+}  // namespace perdure::ldap

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The commands of `perdure-lab` that are not a benchmark's, and the option that its commands share.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+#include "papers/engine_kind.h"
+
+namespace perdure::tools {
+
+/// --engine.
+void add_engine_option(CLI::App& command, papers::EngineKind& engine);
+
+void add_explore_command(CLI::App& app);
+void add_torture_command(CLI::App& app);
+void add_recover_command(CLI::App& app);
+/// `program`: the words after --.
+void add_sim_command(CLI::App& app, const std::vector<std::string>& program);
+
+}  // namespace perdure::tools
+
+namespace perdure::bench::reproduce {
+
+/// `reproduce`: the evaluation of a paper, run again on this machine, with the paper's values beside ours.
+void add_reproduce_command(CLI::App& app);
+
+}  // namespace perdure::bench::reproduce

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// create, info, recover: a pool's life from the outside.
+#include <sys/stat.h>
+
+#include <fmt/core.h>
+
+#include "perdure/address_space.h"
+#include "perdure/api/pool_core.h"
+#include "perdure/checkpoint/arena_inspection.h"
+#include "perdure/expert.h"
+#include "tools/perdure/arena.h"
+#include "tools/command.h"
+#include "tools/perdure/commands.h"
+#include "tools/perdure/space.h"
+
+namespace perdure::tools {
+namespace {
+
+struct PoolCommandOptions {
+  std::string file;
+  ExpertOptions pool;
+  bool json = false;
+};
+
+Report describe_roots(Pool& pool) {
+  Report roots = Report::array();
+  for (const RootEntry& root : pool.read_only([&](Tx& tx) { return pool.core().roots(tx); })) {
+    const std::string name(root.name.data(), ::strnlen(root.name.data(), root.name.size()));
+    roots.push_back({{"root", name}, {"size_bytes", root.bytes}, {"at_byte", root.object}});
+  }
+  return roots;
+}
+
+void create(const PoolCommandOptions& options) {
+  const Pool pool = Pool::create(options.file, options.pool).value();
+  print(describe(pool, options.file), options.json);
+}
+
+void report_info(const PoolCommandOptions& options, Pool& pool, const std::string& file,
+                 bool damaged, const Report& more) {
+  struct stat status{};
+  ::stat(file.c_str(), &status);
+  const Geometry& geometry = pool.core().region().geometry();
+  const Heap::Usage usage = pool.core().heap().usage();
+  Report report = describe(pool, options.file);
+  report["capacity_bytes"] = geometry.capacity_bytes;
+  report["used_up_to_bytes"] = pool.core().region().grown_bytes();
+  report["on_disk_bytes"] = static_cast<std::uint64_t>(status.st_blocks) * 512;
+  report["objects"] = usage.objects;
+  report["taken_by_objects_bytes"] = usage.object_bytes;
+  report["free_blocks_bytes"] = usage.free_blocks * kBlockBytes;
+  report["log_slots"] = geometry.log_slots;
+  report["records_to_recover"] = pool.recovery().records_replayed;
+  report["damage_found"] = damaged;
+  report["roots"] = describe_roots(pool);
+  report.update(more);
+  print(report, options.json);
+}
+
+void info(const PoolCommandOptions& options) {
+  if (checkpoint::is_arena(options.file)) return print(describe_arena(options.file), options.json);
+  std::vector<std::string> findings;
+  if (!is_space(options.file)) {
+    Pool pool = Pool::inspect(options.file, &findings).value();
+    report_info(options, pool, options.file, !findings.empty(), Report::object());
+    return;
+  }
+  const auto space = AddressSpace::inspect(options.file, &findings).value();
+  const std::uint64_t base = space->pool().core().region().superblock().preferred_base;
+  report_info(
+      options, space->pool(), heap_of(options.file), !findings.empty(),
+      {{"reserved_addresses", fmt::format("{:#x} to {:#x}", base, base + space->range_bytes())},
+       {"regions", describe_regions(*space)},
+       {"static_variables", describe_statics(*space)}});
+}
+
+void recover(const PoolCommandOptions& options) {
+  Report report;
+  {
+    Pool pool = Pool::open(options.file, options.pool).value();
+    report = describe(pool, options.file);
+    report.update(describe(pool.recovery()));
+    report["heap_rebuild_ns"] = pool.core().heap_rebuild_nanoseconds();
+    pool.checkpoint();
+  }
+  report["state"] = "clean: the next open has nothing to replay";
+  print(report, options.json);
+}
+
+}  // namespace
+
+void add_pool_commands(CLI::App& app) {
+  auto add = [&](const char* name, const char* about, void (*run)(const PoolCommandOptions&)) {
+    auto options = std::make_shared<PoolCommandOptions>();
+    CLI::App* command = app.add_subcommand(name, about);
+    command->add_option("FILE", options->file, "The pool")->required();
+    add_json_flag(*command, options->json);
+    command->callback([options, run] { run(*options); });
+    return std::pair(command, options);
+  };
+  const auto [creating, create_options] =
+      add("create", "Create an empty pool; an existing file is never touched", create);
+  add_create_options(*creating, create_options->pool);
+  add_open_options(*creating, create_options->pool);
+  creating->footer("Example:  perdure create words.pool --capacity 4G --ring 256K --slots 8");
+  add("info",
+      "Tell what a pool, an arena, or the directory of an address space holds; changes nothing",
+      info)
+      .first->footer("Example:  perdure info words.pool --json | jq .objects");
+  const auto [recovering, recover_options] =
+      add("recover", "Replay what a crash left in the logs, and close", recover);
+  add_open_options(*recovering, recover_options->pool);
+  recovering->footer(
+      "Every open does this by itself; the command is for scripts that want it done, and told.");
+}
+
+}  // namespace perdure::tools
