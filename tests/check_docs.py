@@ -15,6 +15,7 @@ usage: check_docs.py [SOURCE_DIR]     exit 1 and one line `file:line: what is wr
        check_docs.py --self-test      proves that it finds what it must find
 """
 
+import fnmatch
 import pathlib
 import re
 import sys
@@ -55,6 +56,9 @@ class Tree:
             if path.suffix == ".cc" and "add_subcommand" in (text := path.read_text(encoding="utf-8")):
                 self.literals |= set(re.findall(r'"([a-z][a-z-]*)"', text))
 
+    def has_name(self, name):
+        return any(fnmatch.fnmatch(known, name) for known in self.names)
+
     def has(self, path):
         path = path.removeprefix("./").rstrip("/")
         return any(self.root.glob(path)) if "*" in path else (self.root / path).exists()
@@ -85,7 +89,7 @@ def wrong_path(tree, word):
         return None
     is_source = word.rpartition(".")[2] in SOURCE_ENDINGS and "." in word
     if "/" not in word.rstrip("/"):
-        return f"no file is called {word}" if is_source and word not in tree.names and not tree.has(word) else None
+        return f"no file is called {word}" if is_source and not tree.has_name(word) else None
     first = word.removeprefix("./").split("/")[0]
     if (first in tree.folders or is_source) and first not in NOT_OURS and not tree.has(word):
         return f"{word} does not exist (paths are spelt from the root)"
@@ -154,7 +158,7 @@ SELF_TEST = [
     ("[gone](GONE.md)", "leads nowhere"),
     ("[gone](OTHER.md#gone)", "leads to no heading"),
     ("[outside](https://example.org/x)", None),
-    ("`perdure/pool.h`, `perdure/`, `perdure/*.h`, `pool.h`, `build/dev/x.h`, `shop.db`, `gcc x.c`", None),
+    ("`perdure/pool.h`, `perdure/`, `perdure/*.h`, `pool.h`, `*ool.h`, `build/dev/x.h`, `shop.db`, `gcc x.c`", None),
     ("`perdure/gone.h`", "perdure/gone.h does not exist"),
     ("`perdure/gone/`", "perdure/gone/ does not exist"),
     ("`engine/pool.h`", "engine/pool.h does not exist"),
