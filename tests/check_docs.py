@@ -16,13 +16,16 @@ usage: check_docs.py [SOURCE_DIR]     exit 1 and one line `file:line: what is wr
 """
 
 import fnmatch
+import os
 import pathlib
 import re
 import sys
 import tempfile
 
 # What perdure-lab can; everything else is perdure's.
-LAB_COMMANDS = {"bench", "reproduce", "sim", "explore", "torture", "ldap bench", "ldap demo", "ldap slapd"}
+LAB_COMMANDS = {"bench", "reproduce", "sim", "explore", "torture"} | {
+    f"ldap {command}" for command in ("bench", "demo", "slapd")
+}
 # Folders that a build or a program makes.
 NOT_OURS = {"build", "data", ".git"}
 SOURCE_ENDINGS = {"h", "cc", "c", "py", "sh", "md", "cmake"}
@@ -41,20 +44,25 @@ class Tree:
 
     def __init__(self, root):
         self.root = root
-        self.files = [
-            path
-            for path in sorted(root.rglob("*"))
-            if path.is_file() and not NOT_OURS & set(path.relative_to(root).parts)
-        ]
-        self.folders = {path.relative_to(root).parts[0] for path in self.files if path.parent != root}
-        self.names = {path.name for path in self.files}
-        script = root / "do"
-        self.verbs = set(re.findall(r"^verb_([\w-]+)\(\)", script.read_text(), re.MULTILINE)) if script.exists() else set()
+        self.files = []
+        for folder, subfolders, names in os.walk(root):
+            if folder == str(root):
+                subfolders[:] = set(subfolders) - NOT_OURS
+            subfolders.sort()
+            self.files += [pathlib.Path(folder, name) for name in sorted(names)]
+        self.folders = {file.relative_to(root).parts[0] for file in self.files if file.parent != root}
+        self.names = {file.name for file in self.files}
+        self.verbs = set()
+        if (root / "do").exists():
+            script = (root / "do").read_text(encoding="utf-8")
+            self.verbs |= set(re.findall(r"^verb_([\w-]+)\(\)", script, re.MULTILINE))
         # A command's name is a literal in a source that adds commands.
         self.literals = set()
         for path in self.files:
-            if path.suffix == ".cc" and "add_subcommand" in (text := path.read_text(encoding="utf-8")):
-                self.literals |= set(re.findall(r'"([a-z][a-z-]*)"', text))
+            if path.suffix == ".cc":
+                text = path.read_text(encoding="utf-8")
+                if "add_subcommand" in text:
+                    self.literals |= set(re.findall(r'"([a-z][a-z-]*)"', text))
 
     def has_name(self, name):
         return any(fnmatch.fnmatch(known, name) for known in self.names)
@@ -132,7 +140,9 @@ def violations_of_page(tree, page):
         words = code[1].split()
         for word in words:
             # In a command line a bare name is some file of the user's.
-            if ("/" in word or len(words) == 1) and (wrong := wrong_path(tree, word.strip("(),;:'\""))):
+            if "/" not in word and len(words) > 1:
+                continue
+            if wrong := wrong_path(tree, word.strip("(),;:'\"")):
                 yield code.start(), wrong
 
 
