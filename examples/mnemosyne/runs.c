@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A list that grows by one with every run, in plain C: the program that README shows.
+// A list that grows by one with every run, in plain C: the program that docs/COMPILED_TRANSACTIONS.md shows.
 //
 //   $ ./runs
 //   1
