@@ -50,8 +50,7 @@ class CliTest : public ToolTest {
                                                       {"kv", "del", pool_, "a"},
                                                       {"kv", "load", pool_},
                                                       {"kv", "stats", pool_},
-                                                      {"kv", "demo", pool_},
-                                                      {"torture", pool_}}) {
+                                                      {"kv", "demo", pool_}}) {
       const ToolRun refused = run(arguments);
       EXPECT_EQ(refused.code, 3) << arguments[0] << ": " << refused.err;
       EXPECT_EQ(refused.out, "") << arguments[0];

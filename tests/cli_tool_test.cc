@@ -20,7 +20,7 @@ TEST_F(CliTest, HelpTeachesWithExamples) {
   EXPECT_EQ(help.code, 0);
   EXPECT_NE(help.out.find("perdure kv put words.pool"), std::string::npos);
   EXPECT_NE(help.out.find("Exit codes"), std::string::npos);
-  for (const char* command : {"create", "info", "check", "dump", "recover", "kv", "torture"}) {
+  for (const char* command : {"create", "info", "check", "dump", "recover", "kv", "run"}) {
     EXPECT_EQ(run({command, "--help"}).code, 0) << command;
   }
 }
@@ -171,8 +171,7 @@ TEST_F(CliTest, NamesAndCountsThatAreNoneAreRefused) {
         {"create", pool_, "--slots", "-1"},
         {"kv", "scan", pool_, "--format", "1"},
         {"kv", "scan", pool_, "--limit", "-1"},
-        {"torture", pool_, "--kills", "-1"},
-        {"torture", pool_, "--slots", "1", "--threads", "4"}}) {
+        {"kv", "demo", pool_, "--kills", "-1"}}) {
     const ToolRun ran = run(wrong);
     EXPECT_EQ(ran.code, 2) << wrong.back() << ": " << ran.err;
     EXPECT_FALSE(std::filesystem::exists(pool_));
@@ -385,21 +384,6 @@ TEST_F(CliTest, ADamagedStoreEndsInAnErrorThatNamesTheFile) {
     EXPECT_NE(ran.err.find(pool_), std::string::npos) << ran.err;
     EXPECT_NE(ran.err.find("perdure check"), std::string::npos) << ran.err;
   }
-}
-
-// ---- the crash explorer -------------------------------------------------------------------------
-
-TEST_F(CliTest, ExploreListsScenariosAndFindsThemSound) {
-  const Json scenarios = json_of({"explore", "--list", "--json"})["scenarios"];
-  ASSERT_GT(scenarios.size(), 10u);
-  const std::string name = scenarios[0]["scenario"];
-  const Json report = json_of({"explore", name, "--seed", "7", "--json"});
-  EXPECT_EQ(report["violations"].size(), 0u);
-  EXPECT_GT(report["crash_images"], 0);
-  EXPECT_EQ(report["seed"], 7);
-  EXPECT_EQ(run({"explore", "no-such-scenario"}).code, 2);
-  EXPECT_EQ(run({"explore", "--replay", "no such text"}).code == 0, false);
-  EXPECT_EQ(run({"explore"}).code, 2);
 }
 
 // ---- the demo -----------------------------------------------------------------------------------

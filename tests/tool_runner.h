@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Runs the `perdure` command (named by the environment variable PERDURE_TOOL) as a user would, in a
-// fresh directory.
+// Runs `perdure` (which the environment variable PERDURE_TOOL names) or `perdure-lab` (PERDURE_LAB) as a user would, in a fresh
+// directory.
 #pragma once
 
 #include <sys/wait.h>
@@ -26,14 +26,16 @@ struct ToolRun {
 class ToolTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    const char* tool = std::getenv("PERDURE_TOOL");
-    ASSERT_NE(tool, nullptr) << "PERDURE_TOOL must name the perdure command";
+    const char* tool = std::getenv(tool_variable());
+    ASSERT_NE(tool, nullptr) << tool_variable() << " must name the command";
     tool_ = tool;
     directory_ = std::filesystem::temp_directory_path() /
                  ("perdure-tool-test-" + std::to_string(::getpid()));
     std::filesystem::create_directories(directory_);
   }
   void TearDown() override { std::filesystem::remove_all(directory_); }
+
+  virtual const char* tool_variable() const { return "PERDURE_TOOL"; }
 
   std::string path(const std::string& name) const { return (directory_ / name).string(); }
 
@@ -44,8 +46,12 @@ class ToolTest : public ::testing::Test {
   }
 
   ToolRun run(const std::vector<std::string>& arguments, const std::string& input = "") const {
+    return run_with(tool_, arguments, input);
+  }
+  ToolRun run_with(const std::string& tool, const std::vector<std::string>& arguments,
+                   const std::string& input = "") const {
     write(path(".in"), input);
-    std::string command = quoted(tool_);
+    std::string command = quoted(tool);
     for (const std::string& argument : arguments) command += " " + quoted(argument);
     command +=
         " <" + quoted(path(".in")) + " >" + quoted(path(".out")) + " 2>" + quoted(path(".err"));
@@ -69,6 +75,11 @@ class ToolTest : public ::testing::Test {
 
   std::string tool_;
   std::filesystem::path directory_;
+};
+
+class LabTest : public ToolTest {
+ protected:
+  const char* tool_variable() const override { return "PERDURE_LAB"; }
 };
 
 }  // namespace perdure

@@ -94,9 +94,8 @@ std::string compile() {
   std::filesystem::create_directories(dir);
   std::ofstream(dir / "source.cc") << kSource;
   const char* compiler = std::getenv("CXX");
-  const auto root = std::filesystem::path(__FILE__).parent_path().parent_path().parent_path();
   const std::string command = std::string(compiler == nullptr ? "c++" : compiler) +
-                              " -std=c++20 -O2 -mclwb -S -I'" + root.string() + "' '" +
+                              " -std=c++20 -O2 -mclwb -S -I'" PERDURE_SOURCE_DIR "' '" +
                               (dir / "source.cc").string() + "' -o '" +
                               (dir / "source.s").string() + "'";
   std::stringstream assembly;

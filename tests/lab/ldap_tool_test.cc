@@ -25,10 +25,13 @@ class LdapToolTest : public ToolTest {
   void SetUp() override {
     ToolTest::SetUp();
     if (HasFatalFailure()) return;
+    const char* lab = std::getenv("PERDURE_LAB");
+    ASSERT_NE(lab, nullptr);
+    lab_ = lab;
     // The package unpacked, not the installed one: what a newcomer's machine gets.
     tree_ = (std::filesystem::path(tool_).parent_path() / "slapd").string();
     const ToolRun ran =
-        run({"ldap", "demo", path("probe"), "--slapd", tree_, "--entries", "1", "--kills", "0"});
+        run_with(lab_, {"ldap", "demo", path("probe"), "--slapd", tree_, "--entries", "1", "--kills", "0"});
     if (ran.code == 3 && ran.err.find("could not be fetched") != std::string::npos)
       GTEST_SKIP() << "no slapd to be had: " << ran.err;
     ASSERT_EQ(ran.code, 0) << ran.err;
@@ -39,8 +42,8 @@ class LdapToolTest : public ToolTest {
     ToolTest::TearDown();
   }
 
-  pid_t start(std::vector<std::string> arguments, const std::string& log) {
-    arguments.insert(arguments.begin(), tool_);
+  pid_t start(const std::string& tool, std::vector<std::string> arguments, const std::string& log) {
+    arguments.insert(arguments.begin(), tool);
     std::vector<char*> argv;
     for (std::string& argument : arguments) argv.push_back(argument.data());
     argv.push_back(nullptr);
@@ -50,17 +53,17 @@ class LdapToolTest : public ToolTest {
                                        O_WRONLY | O_CREAT | O_APPEND, 0600);
     ::posix_spawn_file_actions_adddup2(&actions, 1, 2);
     pid_t pid = -1;
-    EXPECT_EQ(::posix_spawn(&pid, tool_.c_str(), &actions, nullptr, argv.data(), environ), 0);
+    EXPECT_EQ(::posix_spawn(&pid, tool.c_str(), &actions, nullptr, argv.data(), environ), 0);
     ::posix_spawn_file_actions_destroy(&actions);
     return pid;
   }
   void start_both() {
-    server_ = start({"ldap", "serve", "--pool", path("ldap.pool"), "--socket", path("sock"),
+    server_ = start(tool_, {"ldap", "serve", "--pool", path("ldap.pool"), "--socket", path("sock"),
                      "--admin", "cn=admin,dc=example,dc=com", "--password-file", path("password")},
                     "serve.log");
     wait_for("sock");
     slapd_ =
-        start({"ldap", "slapd", "--socket", path("sock"), "--dir", path("front"), "--slapd", tree_},
+        start(lab_, {"ldap", "slapd", "--socket", path("sock"), "--dir", path("front"), "--slapd", tree_},
               "slapd.log");
     wait_for("front/slapd.ldapi");
   }
@@ -106,6 +109,7 @@ class LdapToolTest : public ToolTest {
     return client("ldapsearch", {"-LLL", "-o", "ldif-wrap=no", "-b", "dc=example,dc=com", filter});
   }
 
+  std::string lab_;
   std::string tree_;
   pid_t server_ = -1;
   pid_t slapd_ = -1;
@@ -196,7 +200,7 @@ TEST_F(LdapToolTest, WhatLdapaddWasToldSurvivesKillsOfBoth) {
 }
 
 TEST_F(LdapToolTest, TheDemoLosesNothing) {
-  const ToolRun ran = run({"ldap", "demo", path("demo"), "--slapd", tree_, "--entries", "4000",
+  const ToolRun ran = run_with(lab_, {"ldap", "demo", path("demo"), "--slapd", tree_, "--entries", "4000",
                            "--kills", "4", "--json"});
   ASSERT_EQ(ran.code, 0) << ran.err;
   const auto report = nlohmann::json::parse(ran.out);

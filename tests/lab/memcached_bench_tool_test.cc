@@ -7,7 +7,7 @@
 namespace perdure {
 namespace {
 
-class MemcachedBenchToolTest : public ToolTest {
+class MemcachedBenchToolTest : public LabTest {
  protected:
   ToolRun bench(std::vector<std::string> arguments) const {
     const std::vector<std::string> first{"bench",     "memcached",        "--quick",

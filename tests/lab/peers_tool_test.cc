@@ -15,7 +15,7 @@ namespace {
 
 using nlohmann::json;
 
-class PeersToolTest : public ToolTest {
+class PeersToolTest : public LabTest {
  protected:
   void SetUp() override {
     ToolTest::SetUp();

@@ -16,7 +16,7 @@ namespace {
 
 using nlohmann::json;
 
-class ReproduceToolTest : public ToolTest {};
+class ReproduceToolTest : public LabTest {};
 
 void expect_series(const json& series) {
   SCOPED_TRACE(series.at("name").get<std::string>());
@@ -84,7 +84,7 @@ const std::vector<Paper> kPapers = {
      0,
      0}};
 
-class WholeReport : public ToolTest, public ::testing::WithParamInterface<Paper> {};
+class WholeReport : public LabTest, public ::testing::WithParamInterface<Paper> {};
 INSTANTIATE_TEST_SUITE_P(Papers, WholeReport, ::testing::ValuesIn(kPapers),
                          [](const auto& of) { return of.param.name; });
 

@@ -12,7 +12,7 @@ namespace {
 
 using nlohmann::json;
 
-class SimToolTest : public ToolTest {
+class SimToolTest : public LabTest {
  protected:
   json simulate(std::vector<std::string> arguments, int code = 0) {
     arguments.insert(arguments.begin(), "sim");

@@ -8,7 +8,7 @@
 namespace perdure {
 namespace {
 
-class TortureTest : public ToolTest {
+class TortureTest : public LabTest {
  protected:
   void survive(const std::string& pool, const std::string& kills,
                const std::vector<std::string>& more = {}) {
@@ -55,6 +55,13 @@ TEST_F(TortureTest, NothingIsLostWhenTheModeChanges) {
   survive(in_memory(), "120", {"--engine", "adaptive", "--truncation", "when-full"});
   survive(in_memory(), "200", {"--change"});
   survive(path("torture.pool"), "200", {"--change"});
+}
+
+TEST_F(TortureTest, CountsThatAreNoneAreRefused) {
+  const std::string pool = path("none.pool");
+  EXPECT_EQ(run({"torture", pool, "--kills", "-1"}).code, 2);
+  EXPECT_EQ(run({"torture", pool, "--slots", "1", "--threads", "4"}).code, 2);
+  EXPECT_FALSE(std::filesystem::exists(pool));
 }
 
 // The test of the test: an engine that is not atomic under a kill must be found out.

@@ -10,7 +10,7 @@ namespace {
 
 using nlohmann::json;
 
-class TpccToolTest : public ToolTest {
+class TpccToolTest : public LabTest {
  protected:
   ToolRun tpcc(std::vector<std::string> arguments) const {
     std::vector<std::string> all{"bench",   "tpcc",   "--scale", "100",
