@@ -9,6 +9,7 @@
 #:
 #:   check               the quick tests alone
 #:   unit [ARGS]         all tests of the dev build; ARGS go to ctest (-R log, -L slow, ...)
+#:   rest                what ./do test leaves out: slow tests, the laboratory's, every header compiled alone
 #:   sanitize KIND       the tests without the slow ones under asan (with ubsan), ubsan or tsan
 #:   fuzz [SECONDS]      every fuzz target for SECONDS each (default 20)
 #:   explore [ARGS]      the crash explorer over every scenario
@@ -98,8 +99,14 @@ verb_unit() {
 }
 
 verb_test() {
-  build dev PERDURE_LAB=OFF
-  run_tests dev -LE slow
+  build dev PERDURE_LAB=OFF PERDURE_CHECK_HEADERS=OFF
+  run_tests dev -LE 'slow|package'
+}
+
+# Every header alone, and what ./do test leaves to ./do prove.
+verb_rest() {
+  build dev PERDURE_LAB=ON PERDURE_CHECK_HEADERS=ON
+  run_tests dev -L 'slow|lab|package'
 }
 
 verb_sanitize() {
@@ -142,7 +149,7 @@ tell_failure() { # tell_failure LOG
 verb_prove() {
   local stage start log verdict status=0 summary=() failed=()
   mkdir -p build/stages
-  for stage in headers 'unit --rerun-failed' explore 'sanitize asan' 'sanitize tsan' fuzz; do
+  for stage in rest explore 'sanitize asan' 'sanitize tsan' fuzz; do
     printf '\n==== ./do %s\n' "$stage"
     start=$SECONDS log="build/stages/$stage.log" verdict=passed
     # shellcheck disable=SC2086  # a stage is a verb and its arguments

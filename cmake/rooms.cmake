@@ -46,16 +46,16 @@ function(perdure_check_headers library)
   target_link_libraries(${library}_headers_alone PRIVATE ${library})
 endfunction()
 
-# perdure_tests(<folder> [ONE_THREAD <name>...] [LINK <target>...] [DEFINE <definition>...] [NEEDS <target>...]): the tests
-# <name>_test.cc of a folder, in one executable, whose cases ctest calls "<folder>/Suite.Case". <name>_slow_test.cc and
+# perdure_tests(<folder> [LAB] [ONE_THREAD <name>...] [LINK <target>...] [DEFINE <definition>...] [NEEDS <target>...]): the
+# tests <name>_test.cc of a folder, in one executable, whose cases ctest calls "<folder>/Suite.Case". <name>_slow_test.cc and
 # <name>_tool_test.cc, which judge processes, make executables and labels of their own, slow and tool; all others are quick.
-# ONE_THREAD: what ThreadSanitizer has nothing to say of. Cases find the commands in the environment as PERDURE_TOOL and
-# PERDURE_LAB.
+# LAB: their label is lab, and they run only in ./do prove. ONE_THREAD: what ThreadSanitizer has nothing to say of. Cases find
+# the commands in the folder that the environment variable PERDURE_BIN names.
 function(perdure_tests folder)
   if(NOT PERDURE_TESTS)
     return()
   endif()
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "ONE_THREAD;LINK;DEFINE;NEEDS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "LAB" "" "ONE_THREAD;LINK;DEFINE;NEEDS")
   cmake_path(APPEND CMAKE_CURRENT_SOURCE_DIR ${folder} OUTPUT_VARIABLE path)
   cmake_path(NORMAL_PATH path)
   file(GLOB files CONFIGURE_DEPENDS ${path}/*_test.cc)
@@ -83,6 +83,9 @@ function(perdure_tests folder)
       string(REPLACE "of_tool" "tool" kind ${label})
       if(NOT kind STREQUAL "quick")
         set(name ${target}_${kind}_test)
+      endif()
+      if(arg_LAB)
+        set(kind lab)
       endif()
       perdure_test_executable(${name} ${prefix} ${kind} "${${label}}" "${arg_LINK}" "${arg_DEFINE}" "${arg_NEEDS}")
     endif()
@@ -114,15 +117,8 @@ function(perdure_test_executable target prefix label files link define needs)
       add_dependencies(${target} ${each})
     endif()
   endforeach()
-  set(environment "")
-  if(TARGET perdure_tool)
-    list(APPEND environment PERDURE_TOOL=$<TARGET_FILE:perdure_tool>)
-  endif()
-  if(TARGET perdure_lab)
-    list(APPEND environment PERDURE_LAB=$<TARGET_FILE:perdure_lab>)
-  endif()
   gtest_discover_tests(${target} TEST_PREFIX ${prefix}/ DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
-    PROPERTIES LABELS ${label} TIMEOUT 900 ENVIRONMENT "${environment}")
+    PROPERTIES LABELS ${label} TIMEOUT 900 ENVIRONMENT PERDURE_BIN=${CMAKE_RUNTIME_OUTPUT_DIRECTORY})
 endfunction()
 
 # perdure_lab_sources(<file>...) and perdure_lab_peer(<target> <file>...): sources of perdure-lab; those of a peer where its

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Checks that every include goes down: the floors of docs/ARCHITECTURE.md, enforced.
 
-A file may include its own room and any room on a lower floor; never another room of its own floor, never a higher
-one. Containers see less than their floor would allow: only what stands on floor 1. Tests may include anything.
+A file of the library may include its own room and any room on a lower floor; never another room of its own floor, never
+a higher one, and nothing outside perdure/. Containers see less than their floor would allow: only what stands on floor 1.
+What people use, apps/ and the command perdure, includes nothing of the laboratory. Tests may include anything.
 
 usage: check_floors.py [SOURCE_DIR]     exit 1 and one line `file:line: rule` per violation
        check_floors.py --self-test      proves that it finds what it must find
@@ -36,6 +37,9 @@ DOOR_ROOM, FACE_ROOM = "base", "api"
 HIGHER_FACES = {"object": "object", "nvheaps": "object"}
 # Above the library, free to include anything.
 JUDGES = {"tools", "apps", "bench", "measure", "papers", "sim", "tests", "examples"}
+# What measures and proves. Nothing that people use includes it.
+LABORATORY = ("bench/", "measure/", "papers/", "sim/", "tools/lab/")
+PRODUCT = ("perdure", "apps", "tools")
 # Rooms that see less than everything below them.
 SEES_ONLY = {"container": {"base"}}
 
@@ -55,6 +59,10 @@ def room_of(path):
 
 def broken_rule(source, target):
     """Why `source` may not include `target`, two paths relative to the source tree; None when it may."""
+    if source.parts[0] != "perdure":
+        if str(source).startswith(LABORATORY) or not str(target).startswith(LABORATORY) or "_test" in source.stem:
+            return None
+        return f"{source.parts[0]} includes {target}, which is the laboratory's"
     try:
         here, there = room_of(source), room_of(target)
     except KeyError as unknown:
@@ -77,7 +85,7 @@ def broken_rule(source, target):
 
 def violations(root):
     """Yields `file:line: rule` for every include under `root` that breaks a rule."""
-    for file in sorted((root / "perdure").rglob("*")):
+    for file in sorted(file for room in PRODUCT for file in (root / room).rglob("*")):
         if file.suffix not in {".h", ".cc"}:
             continue
         source = file.relative_to(root)
@@ -87,7 +95,7 @@ def violations(root):
                 continue
             bracket, name = include.groups()
             target = pathlib.Path(name)
-            if bracket == '"' and target.parts[0] not in JUDGES | {"perdure"}:
+            if bracket == '"' and source.parts[0] == "perdure" and target.parts[0] not in JUDGES | {"perdure"}:
                 yield f'{source}:{number}: "{name}" is not spelt from the root of the source tree'
             elif target.parts[0] in JUDGES | {"perdure"}:
                 rule = broken_rule(source, target)
@@ -122,6 +130,13 @@ SELF_TEST = [
     ("perdure/heap/heap.cc", '"layout.h"', "not spelt from the root"),
     ("perdure/attic/old.h", '"perdure/error.h"', "has no floor"),
     ("perdure/heap/heap.cc", "<vector>", None),
+    ("perdure/engine/redo.h", '"papers/blurred/blurred.h"', "what judges or uses it"),
+    ("apps/kv/kv.cc", '"tools/command.h"', None),
+    ("apps/kv/kv.cc", '"papers/pool.h"', "the laboratory's"),
+    ("tools/command.h", '"papers/engine_kind.h"', "the laboratory's"),
+    ("tools/perdure/check.cc", '"sim/crash/suite.h"', "the laboratory's"),
+    ("tools/lab/explore.cc", '"sim/crash/suite.h"', None),
+    ("apps/sqlite/torture_test.cc", '"papers/pool.h"', None),
 ]
 
 

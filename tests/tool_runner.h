@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Runs `perdure` (which the environment variable PERDURE_TOOL names) or `perdure-lab` (PERDURE_LAB) as a user would, in a fresh
+// Runs `perdure` or `perdure-lab` (of the folder that the environment variable PERDURE_BIN names) as a user would, in a fresh
 // directory.
 #pragma once
 
@@ -26,16 +26,15 @@ struct ToolRun {
 class ToolTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    const char* tool = std::getenv(tool_variable());
-    ASSERT_NE(tool, nullptr) << tool_variable() << " must name the command";
-    tool_ = tool;
+    const char* folder = std::getenv("PERDURE_BIN");
+    ASSERT_NE(folder, nullptr) << "PERDURE_BIN must name the folder of the commands";
+    tool_ = std::string(folder) + "/perdure";
+    lab_ = std::string(folder) + "/perdure-lab";
     directory_ = std::filesystem::temp_directory_path() /
                  ("perdure-tool-test-" + std::to_string(::getpid()));
     std::filesystem::create_directories(directory_);
   }
   void TearDown() override { std::filesystem::remove_all(directory_); }
-
-  virtual const char* tool_variable() const { return "PERDURE_TOOL"; }
 
   std::string path(const std::string& name) const { return (directory_ / name).string(); }
 
@@ -48,8 +47,11 @@ class ToolTest : public ::testing::Test {
   ToolRun run(const std::vector<std::string>& arguments, const std::string& input = "") const {
     return run_with(tool_, arguments, input);
   }
+  ToolRun run_lab(const std::vector<std::string>& arguments) const {
+    return run_with(lab_, arguments, "");
+  }
   ToolRun run_with(const std::string& tool, const std::vector<std::string>& arguments,
-                   const std::string& input = "") const {
+                   const std::string& input) const {
     write(path(".in"), input);
     std::string command = quoted(tool);
     for (const std::string& argument : arguments) command += " " + quoted(argument);
@@ -74,12 +76,16 @@ class ToolTest : public ::testing::Test {
   }
 
   std::string tool_;
+  std::string lab_;
   std::filesystem::path directory_;
 };
 
+/// Its run() runs `perdure-lab`.
 class LabTest : public ToolTest {
  protected:
-  const char* tool_variable() const override { return "PERDURE_LAB"; }
+  ToolRun run(const std::vector<std::string>& arguments, const std::string& input = "") const {
+    return run_with(lab_, arguments, input);
+  }
 };
 
 }  // namespace perdure

@@ -18,9 +18,9 @@ struct Output {
 };
 
 Output run_tool(const std::string& arguments) {
-  const char* tool = std::getenv("PERDURE_LAB");
-  if (tool == nullptr) throw std::runtime_error("PERDURE_LAB is not set; run this test by ctest");
-  FILE* pipe = ::popen(("'" + std::string(tool) + "' " + arguments + " 2>/dev/null").c_str(), "r");
+  const char* folder = std::getenv("PERDURE_BIN");
+  if (folder == nullptr) throw std::runtime_error("PERDURE_BIN is not set; run this test by ctest");
+  FILE* pipe = ::popen(("'" + std::string(folder) + "/perdure-lab' " + arguments + " 2>/dev/null").c_str(), "r");
   if (pipe == nullptr) throw std::runtime_error("popen failed");
   Output output{};
   char buffer[4096];

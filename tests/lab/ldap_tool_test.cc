@@ -25,13 +25,10 @@ class LdapToolTest : public ToolTest {
   void SetUp() override {
     ToolTest::SetUp();
     if (HasFatalFailure()) return;
-    const char* lab = std::getenv("PERDURE_LAB");
-    ASSERT_NE(lab, nullptr);
-    lab_ = lab;
     // The package unpacked, not the installed one: what a newcomer's machine gets.
     tree_ = (std::filesystem::path(tool_).parent_path() / "slapd").string();
     const ToolRun ran =
-        run_with(lab_, {"ldap", "demo", path("probe"), "--slapd", tree_, "--entries", "1", "--kills", "0"});
+        run_lab({"ldap", "demo", path("probe"), "--slapd", tree_, "--entries", "1", "--kills", "0"});
     if (ran.code == 3 && ran.err.find("could not be fetched") != std::string::npos)
       GTEST_SKIP() << "no slapd to be had: " << ran.err;
     ASSERT_EQ(ran.code, 0) << ran.err;
@@ -109,7 +106,6 @@ class LdapToolTest : public ToolTest {
     return client("ldapsearch", {"-LLL", "-o", "ldif-wrap=no", "-b", "dc=example,dc=com", filter});
   }
 
-  std::string lab_;
   std::string tree_;
   pid_t server_ = -1;
   pid_t slapd_ = -1;
@@ -200,7 +196,7 @@ TEST_F(LdapToolTest, WhatLdapaddWasToldSurvivesKillsOfBoth) {
 }
 
 TEST_F(LdapToolTest, TheDemoLosesNothing) {
-  const ToolRun ran = run_with(lab_, {"ldap", "demo", path("demo"), "--slapd", tree_, "--entries", "4000",
+  const ToolRun ran = run_lab({"ldap", "demo", path("demo"), "--slapd", tree_, "--entries", "4000",
                            "--kills", "4", "--json"});
   ASSERT_EQ(ran.code, 0) << ran.err;
   const auto report = nlohmann::json::parse(ran.out);
