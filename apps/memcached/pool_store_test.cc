@@ -178,7 +178,12 @@ TEST(PoolStoreTest, CountsThatAreWrongAreFound) {
   world.say("set a 0 0 1\r\nx\r\n");
   auto* const cache = world.pool->find_root<Cache>(kRoot);
   world.pool->atomically([&](Tx& tx) { tx.store(cache->tallies[3].items, 1); });
-  EXPECT_THAT(world.audit(), HasSubstr("2 items of"));
+  EXPECT_THAT(world.audit(), HasSubstr("2 entries counted, 1 found"));
+  world.pool->atomically([&](Tx& tx) {
+    tx.store(cache->tallies[3].items, 0);
+    tx.store(cache->tallies[3].bytes, 64);
+  });
+  EXPECT_THAT(world.audit(), HasSubstr("bytes counted"));
 }
 
 }  // namespace
