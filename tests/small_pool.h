@@ -8,6 +8,8 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -45,11 +47,21 @@ class TempDir {
   std::string path_;
 };
 
+inline std::string contents_of(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
 /// As a test may be named.
 inline std::string name_of(EngineKind engine) {
   std::string name(engine_name(engine));
   std::erase(name, '-');
   return name;
+}
+
+/// What a case of a test over kBackground and kWhenFull is called.
+inline std::string truncation_case(const ::testing::TestParamInfo<Truncation>& of) {
+  return of.param == Truncation::kBackground ? "Background" : "WhenFull";
 }
 
 /// The code of the perdure::Exception that `body` throws, as text; "nothing" when it throws none.

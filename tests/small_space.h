@@ -90,11 +90,6 @@ class TestStatics {
   std::byte* begin_;
 };
 
-inline std::string contents_of(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
 /// Every file of a directory, by name.
 inline std::map<std::string, std::string> contents_of_directory(const std::string& path) {
   std::map<std::string, std::string> files;

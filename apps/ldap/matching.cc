@@ -127,8 +127,6 @@ bool is_of_type(std::string_view attribute, std::string_view type) {
          equal_ignoring_case(attribute.substr(0, type.size()), type);
 }
 
-bool compares_exactly(std::string_view attribute) { return rule_of(attribute) == Rule::kExact; }
-
 void append_normalised(std::string_view attribute, std::string_view value, std::string& out) {
   append(rule_of(attribute), value, true, out);
 }

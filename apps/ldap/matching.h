@@ -19,9 +19,6 @@ std::string_view without_options(std::string_view attribute);
 /// Whether `attribute` is `type` or `type` with options: what a filter on `type` speaks of.
 bool is_of_type(std::string_view attribute, std::string_view type);
 
-/// Whether `attribute` compares byte by byte, as passwords, pictures and certificates do.
-bool compares_exactly(std::string_view attribute);
-
 /// What two values of `attribute` have in common when they are equal; appended to `out`.
 void append_normalised(std::string_view attribute, std::string_view value, std::string& out);
 std::string normalised(std::string_view attribute, std::string_view value);

@@ -8,8 +8,8 @@
 //   staged     items that are being written
 //
 // Invariants, between transactions: every item stands in the chain of its bucket, or of the bucket's nearest opened
-// ancestor while its own is unsplit (see item_table.h); a key stands in the table once; the tallies' sums are what is there.
-// An item whose epoch is not the cache's is dead: flush_all() is one word.
+// ancestor while its own is unsplit (see perdure/container/linear_hash.h, whose format the table has); a key stands in the
+// table once; the tallies' sums are what is there. An item whose epoch is not the cache's is dead: flush_all() is one word.
 #pragma once
 
 #include <array>
@@ -59,14 +59,6 @@ static_assert(sizeof(Item) == 48 && offsetof(Item, identity) == 8 && offsetof(It
               offsetof(Item, flags) == 24 && offsetof(Item, value_bytes) == 32 &&
               offsetof(Item, stored) == 40 && std::has_unique_object_representations_v<Item>);
 
-/// The head of an opened bucket whose items are still in an ancestor. No object starts at an odd offset.
-inline constexpr link<Item> kUnsplit{1};
-
-inline constexpr std::uint64_t kFirstBuckets = 16;
-inline constexpr std::uint64_t kGroup = 64;  // buckets opened at a time
-inline constexpr std::size_t kSegments = 28;
-inline constexpr std::uint64_t kMaxBuckets = kFirstBuckets << (kSegments - 1);  // 2^31
-
 /// A thread's share of what there is, modulo 2^64, on a line of its own.
 struct Tally {
   std::uint64_t items;
@@ -79,6 +71,8 @@ inline constexpr std::size_t kTallies = 16;
 inline constexpr std::size_t kStaged = 8;
 
 struct Cache {
+  static constexpr const char* kName = "memcached";
+
   std::uint64_t magic;
   std::uint64_t version;
   std::uint64_t epoch;         // flush_all()s so far
@@ -87,7 +81,7 @@ struct Cache {
   std::uint64_t seed;          // of the hash
   std::uint64_t buckets;       // that are open
   std::uint64_t zero;
-  std::array<link<link<Item>>, kSegments> segments;
+  std::array<link<link<Item>>, 28> segments;  // for 2^31 buckets
   std::array<std::uint64_t, 4> zeros;
   std::array<Tally, kTallies> tallies;
   /// Items that are being written, in several transactions, and are not in the table yet. Whoever opens the cache frees them.

@@ -29,7 +29,7 @@ std::string what_is_wrong(const Cache& found) {
     return "the object at its root memcached.cache is not a cache (its magic is wrong); restore "
            "the "
            "file, or serve another one";
-  if (found.buckets - 1 >= kMaxBuckets || found.cas_reserved == 0)
+  if (found.buckets - 1 >= Buckets::kMost || found.cas_reserved == 0)
     return "the cache's head is damaged; `perdure check` tells more";
   return "";
 }
@@ -222,7 +222,7 @@ PoolStore::NewItem PoolStore::new_item(const ItemTable<Tx>::Place& place, bool a
   if (alive && plan.old != Plan::Old::kDropped) made.kept = place.found.value_bytes;
   made.moves_old = made.kept > 0 && plan.old == Plan::Old::kBehind;
   made.head.value_bytes = static_cast<std::uint32_t>(made.kept + made.value.size());
-  made.head.next = place ? place.found.next : place.first;
+  made.head.next = place ? place.found.next : place.stands_in.first;
   const std::uint64_t most = stages_ ? kStageBytes : kRewriteBytes - 1;
   made.in_place = place && occupied_bytes(made.bytes()) == made.occupied_before(place) &&
                   !made.moves_old && made.value.size() <= most;

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // ItemStore::together on a pool: one transaction or nothing.
-#include <thread>
-
 #include <gtest/gtest.h>
 
 #include "apps/memcached/session_test_world.h"
@@ -54,11 +52,8 @@ TEST(PoolStoreGroupTest, WhoMeetsAnotherThreadHasDoneNothing) {
   EXPECT_FALSE(world.store->together([&] {
     ++calls;
     EXPECT_EQ(world.say("mg a v\r\n"), "VA 1\r\nv\r\n");
-    std::thread([&] {
-      Counters counters;
-      Session other(world.service, counters);
-      EXPECT_EQ(World::say(other, set("a", 2)), "STORED\r\n");
-    }).join();
+    world.in_threads(
+        1, [](Session& other, int) { EXPECT_EQ(World::say(other, set("a", 2)), "STORED\r\n"); });
     world.say(set("b", 300) + set("c") + set("a", 3));
     ADD_FAILURE() << "went on with what is not so any more";
   }));
@@ -104,22 +99,16 @@ TEST(PoolStoreGroupTest, ThreadsThatMeetLoseNothing) {
   world.say("set n 0 0 1\r\n0\r\n");
   constexpr int kThreads = 4;
   constexpr int kRounds = 500;
-  std::vector<std::thread> threads;
-  for (int i = 0; i < kThreads; ++i) {
-    threads.emplace_back([&world, i] {
-      Counters counters;
-      Session session(world.service, counters);
-      for (int round = 0; round < kRounds; ++round) {
-        const auto some = [&] {
-          for (int k = 0; k < 4; ++k)
-            World::say(session, set("k" + std::to_string((i + round * 4 + k) % 50), 400));
-          World::say(session, "incr n 1\r\n");
-        };
-        if (!world.store->together(some)) some();
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  world.in_threads(kThreads, [&](Session& session, int i) {
+    for (int round = 0; round < kRounds; ++round) {
+      const auto some = [&] {
+        for (int k = 0; k < 4; ++k)
+          World::say(session, set("k" + std::to_string((i + round * 4 + k) % 50), 400));
+        World::say(session, "incr n 1\r\n");
+      };
+      if (!world.store->together(some)) some();
+    }
+  });
   EXPECT_EQ(world.say("get n\r\n"), "VALUE n 0 4\r\n2000\r\nEND\r\n");
   EXPECT_EQ(world.items(), 51u);
   EXPECT_EQ(world.audit(), "");

@@ -3,7 +3,6 @@
 
 #include <map>
 #include <random>
-#include <thread>
 
 #include <gmock/gmock.h>
 
@@ -105,19 +104,13 @@ TEST(PoolStoreTest, IncrementsOfManyThreadsAddUp) {
   world.say("set n 0 0 1\r\n0\r\n");
   constexpr int kThreads = 8;
   constexpr int kEach = 2000;
-  std::vector<std::thread> threads;
-  for (int i = 0; i < kThreads; ++i) {
-    threads.emplace_back([&world, i] {
-      Counters counters;
-      Session session(world.service, counters);
-      for (int k = 0; k < kEach; ++k) {
-        World::say(session, "incr n 1\r\n");
-        const std::string mine = "own" + std::to_string(i) + "-" + std::to_string(k % 100);
-        World::say(session, "set " + mine + " 0 0 300\r\n" + std::string(300, 'x') + "\r\n");
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  world.in_threads(kThreads, [](Session& session, int i) {
+    for (int k = 0; k < kEach; ++k) {
+      World::say(session, "incr n 1\r\n");
+      const std::string mine = "own" + std::to_string(i) + "-" + std::to_string(k % 100);
+      World::say(session, "set " + mine + " 0 0 300\r\n" + std::string(300, 'x') + "\r\n");
+    }
+  });
   EXPECT_EQ(world.say("get n\r\n"), "VALUE n 0 5\r\n16000\r\nEND\r\n");
   EXPECT_EQ(world.items(), 1u + kThreads * 100);
   EXPECT_EQ(world.audit(), "");
@@ -126,20 +119,14 @@ TEST(PoolStoreTest, IncrementsOfManyThreadsAddUp) {
 TEST(PoolStoreTest, ThreadsEvictTogether) {
   constexpr std::uint64_t kLimit = 2 << 20;
   World world({kLimit, true});
-  std::vector<std::thread> threads;
-  for (int i = 0; i < 4; ++i) {
-    threads.emplace_back([&world, i] {
-      Counters counters;
-      Session session(world.service, counters);
-      for (int k = 0; k < 3000; ++k) {
-        const std::string key = std::to_string(i) + "-" + std::to_string(k);
-        EXPECT_EQ(
-            World::say(session, "set " + key + " 0 0 2000\r\n" + std::string(2000, 'x') + "\r\n"),
-            "STORED\r\n");
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  world.in_threads(4, [](Session& session, int i) {
+    for (int k = 0; k < 3000; ++k) {
+      const std::string key = std::to_string(i) + "-" + std::to_string(k);
+      EXPECT_EQ(
+          World::say(session, "set " + key + " 0 0 2000\r\n" + std::string(2000, 'x') + "\r\n"),
+          "STORED\r\n");
+    }
+  });
   EXPECT_LE(world.store->counts().bytes, kLimit + 4 * 2720);
   EXPECT_EQ(world.audit(), "");
 }
@@ -178,7 +165,12 @@ TEST(PoolStoreTest, CountsThatAreWrongAreFound) {
   world.say("set a 0 0 1\r\nx\r\n");
   auto* const cache = world.pool->find_root<Cache>(kRoot);
   world.pool->atomically([&](Tx& tx) { tx.store(cache->tallies[3].items, 1); });
-  EXPECT_THAT(world.audit(), HasSubstr("2 items of"));
+  EXPECT_THAT(world.audit(), HasSubstr("2 entries counted, 1 found"));
+  world.pool->atomically([&](Tx& tx) {
+    tx.store(cache->tallies[3].items, 0);
+    tx.store(cache->tallies[3].bytes, 64);
+  });
+  EXPECT_THAT(world.audit(), HasSubstr("bytes counted"));
 }
 
 }  // namespace

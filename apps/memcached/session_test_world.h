@@ -6,6 +6,8 @@
 
 #include <optional>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -56,6 +58,19 @@ class World {
     return pool->read_only([&](Tx& tx) {
       return cache->audit(tx, [](std::uint64_t) { return ~std::uint64_t{0}; }).value_or("");
     });
+  }
+  /// Calls `body(session, i)` in so many threads, each with a session of its own.
+  template <class Body>
+  void in_threads(int count, Body&& body) {
+    std::vector<std::thread> threads;
+    for (int i = 0; i < count; ++i) {
+      threads.emplace_back([&, i] {
+        Counters its;
+        Session mine(service, its);
+        body(mine, i);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
   }
   std::uint64_t items() const { return store->counts().items; }
 

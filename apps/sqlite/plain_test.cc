@@ -8,12 +8,6 @@ namespace {
 using Plain = OnBoth;
 INSTANTIATE_TEST_SUITE_P(, Plain, ::testing::Values(kOnMemory, kOnDisk), place_name);
 
-constexpr char kManyRows[] =
-    "CREATE TABLE t(id INTEGER PRIMARY KEY, v BLOB);"
-    "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2000)"
-    "INSERT INTO t SELECT i, zeroblob(500) FROM n;";
-constexpr char kAllRows[] = "SELECT count(*), sum(v = zeroblob(500)) FROM t";
-
 TEST_P(Plain, EveryJournalModeKeepsWhatWasCommitted) {
   for (const std::string mode : {"delete", "truncate", "persist", "memory", "off"}) {
     SCOPED_TRACE(mode);

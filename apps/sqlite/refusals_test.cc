@@ -4,7 +4,6 @@
 #include <fcntl.h>
 
 #include <fstream>
-#include <sstream>
 
 #include <gmock/gmock.h>
 
@@ -14,15 +13,10 @@
 namespace perdure::sqlite::testing {
 namespace {
 
+using perdure::testing::contents_of;
 using ::testing::HasSubstr;
 using Refusals = OnBoth;
 INSTANTIATE_TEST_SUITE_P(, Refusals, ::testing::Values(kOnMemory, kOnDisk), place_name);
-
-std::string contents_of(const std::string& path) {
-  std::ostringstream text;
-  text << std::ifstream(path, std::ios::binary).rdbuf();
-  return text.str();
-}
 
 void expect_refused(const std::string& name, int code, const std::string& told,
                     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE) {

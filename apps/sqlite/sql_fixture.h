@@ -121,4 +121,11 @@ struct OnBoth : ::testing::TestWithParam<const char*> {
   std::string path = dir / "x.db";
 };
 
+/// More than a page takes, and a question that tells whether all of it is there.
+inline constexpr char kManyRows[] =
+    "CREATE TABLE t(id INTEGER PRIMARY KEY, v BLOB);"
+    "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2000)"
+    "INSERT INTO t SELECT i, zeroblob(500) FROM n;";
+inline constexpr char kAllRows[] = "SELECT count(*), sum(v = zeroblob(500)) FROM t";
+
 }  // namespace perdure::sqlite::testing

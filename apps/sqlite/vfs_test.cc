@@ -32,12 +32,6 @@ std::string soon_left(const std::string& path, const std::string& sql,
   return left;
 }
 
-constexpr char kManyRows[] =
-    "CREATE TABLE t(id INTEGER PRIMARY KEY, v BLOB);"
-    "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2000)"
-    "INSERT INTO t SELECT i, zeroblob(500) FROM n;";
-constexpr char kAllRows[] = "SELECT count(*), sum(v = zeroblob(500)) FROM t";
-
 TEST_P(Vfs, EveryJournalModeKeepsWhatWasCommitted) {
   for (const std::string mode : {"delete", "truncate", "persist", "memory", "off"}) {
     for (const std::string synchronous : {"FULL", "EXTRA", "NORMAL", "OFF"}) {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "bench/comparison/kinds.h"
 
-#include <algorithm>
 #include <map>
 
 namespace perdure::bench::comparison {
@@ -95,12 +94,6 @@ std::map<std::string_view, MakeStore>& makers() {
 }  // namespace
 
 std::span<const StoreKind> store_kinds() { return kKinds; }
-
-const StoreKind* find_kind(std::string_view name) {
-  const auto* const found = std::find_if(std::begin(kKinds), std::end(kKinds),
-                                         [&](const StoreKind& kind) { return kind.name == name; });
-  return found == std::end(kKinds) ? nullptr : found;
-}
 
 MakeStore maker_of(const StoreKind& kind) {
   const auto found = makers().find(kind.name);

@@ -36,8 +36,6 @@ struct StoreKind {
 
 /// All that there are, ours first, built in or not.
 std::span<const StoreKind> store_kinds();
-/// Null when there is none of that name.
-const StoreKind* find_kind(std::string_view name);
 
 using MakeStore = std::unique_ptr<Store> (*)(const StoreOptions& options);
 /// Null when its library was not found when the tool was built.

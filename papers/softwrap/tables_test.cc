@@ -13,6 +13,7 @@
 #include "papers/pool.h"
 #include "perdure/api/pool_core.h"
 #include "perdure/container/hash_map.h"
+#include "tests/modelled_words.h"
 #include "tests/small_pool.h"
 
 namespace perdure {
@@ -51,28 +52,17 @@ class SoftwrapTest : public ::testing::TestWithParam<Truncation> {
 };
 INSTANTIATE_TEST_SUITE_P(Retirement, SoftwrapTest,
                          ::testing::Values(Truncation::kBackground, Truncation::kWhenFull),
-                         [](const auto& of) {
-                           return of.param == Truncation::kBackground ? "Background" : "WhenFull";
-                         });
+                         testing::truncation_case);
 
 TEST_P(SoftwrapTest, TransactionsSeeAndKeepWhatManyTablesTookHome) {
   Words* words = pool_.root<Words>("words");
-  std::vector<std::uint64_t> model(kWords);
-  std::mt19937_64 random(1);
+  testing::ModelledWords<kWords> model(1);
   for (std::uint64_t round = 1; round <= 3000; ++round) {
-    pool_.atomically([&](Tx& tx) {
-      for (std::uint64_t i = 0; i < 1 + round % 9; ++i) {
-        const std::size_t at = random() % kWords;
-        ASSERT_EQ(tx.load((*words)[at]), model[at]) << round;
-        tx.store((*words)[at], round);
-        model[at] = round;
-      }
-    });
+    pool_.atomically([&](Tx& tx) { model.store(tx, *words, 1 + round % 9, round); });
     if (round % 1000 != 0) continue;
     Pool after = after_kill();
     pool_.set_truncation(GetParam());
-    const Words* found = after.find_root<Words>("words");
-    for (std::size_t i = 0; i < kWords; ++i) ASSERT_EQ((*found)[i], model[i]) << i;
+    model.expect_same(*after.find_root<Words>("words"));
   }
 }
 

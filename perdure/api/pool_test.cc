@@ -21,7 +21,9 @@ namespace perdure {
 namespace {
 
 using testing::code_thrown_by;
+using testing::contents_of;
 using testing::Image;
+using testing::in_child;
 using testing::TempDir;
 
 struct Counter {
@@ -41,21 +43,6 @@ papers::LabOptions small_options() {
   options.root_entries = 4;
   options.lock_bits = 10;
   return options;
-}
-
-std::string file_contents(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
-/// Runs `body` in a forked child; its exit status.
-template <class Body>
-int in_child(Body&& body) {
-  const pid_t child = ::fork();
-  if (child == 0) ::_exit(body());
-  int status = 0;
-  ::waitpid(child, &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
 }
 
 class PoolOnFile : public ::testing::TestWithParam<DomainKind> {
@@ -177,7 +164,7 @@ TEST(PoolFile, CreateNeverOverwrites) {
   const std::string path = dir / "pool";
   std::ofstream(path) << "precious";
   EXPECT_EQ(papers::create(path, small_options()).error().code, Code::kExists);
-  EXPECT_EQ(file_contents(path), "precious");
+  EXPECT_EQ(contents_of(path), "precious");
 }
 
 TEST(PoolFile, OpenOrCreateDoesEither) {
@@ -252,11 +239,11 @@ TEST(PoolFile, AFailedOpenLeavesTheFileAlone) {
   TempDir dir;
   const std::string path = dir / "pool";
   papers::create(path, small_options()).value().root<Counter>("counter");
-  std::string bytes = file_contents(path);
+  std::string bytes = contents_of(path);
   bytes[64] ^= 1;  // the geometry
   std::ofstream(path, std::ios::binary) << bytes;
   EXPECT_EQ(papers::open(path, small_options()).error().code, Code::kCorrupt);
-  EXPECT_EQ(file_contents(path), bytes);
+  EXPECT_EQ(contents_of(path), bytes);
 }
 
 TEST(PoolFile, InspectingChangesNothing) {
@@ -268,7 +255,7 @@ TEST(PoolFile, InspectingChangesNothing) {
     ::_exit(0);
     return 1;
   });
-  const std::string before = file_contents(path);
+  const std::string before = contents_of(path);
   {
     Pool inspected = Pool::inspect(path).value();
     EXPECT_GT(inspected.recovery().records_replayed, 0u);
@@ -280,7 +267,7 @@ TEST(PoolFile, InspectingChangesNothing) {
     EXPECT_EQ(papers::open(path, small_options()).error().code, Code::kBusy)
         << "but nobody writes meanwhile";
   }
-  EXPECT_EQ(file_contents(path), before);
+  EXPECT_EQ(contents_of(path), before);
 }
 
 // ---- roots --------------------------------------------------------------------------------------

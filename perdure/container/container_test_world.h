@@ -130,6 +130,12 @@ bool allocates(Body&& body) {
 
 using Worlds = ::testing::Types<PlainWorld, PoolWorld>;
 
+template <class World>
+class InEachWorld : public ::testing::Test {
+ protected:
+  World world_;
+};
+
 /// The container finds nothing wrong with itself, and owns all live objects, each once.
 template <class World, class Container>
 void expect_sound(World& world, const Container& container) {
@@ -148,6 +154,23 @@ template <class World, class Container>
 std::string complaint(World& world, const Container& container) {
   return world.atomically(
       [&](auto& tx) { return container.audit(tx, [](std::uint64_t) {}).value_or("nothing"); });
+}
+
+/// The container finds something wrong with itself, and says this among other things.
+template <class World, class Container>
+void expect_complaint(World& world, const Container& container, const std::string& part) {
+  const std::string said = complaint(world, container);
+  EXPECT_NE(said.find(part), std::string::npos) << said;
+}
+
+/// What the container owns, as words, in the order in which its audit() visits it.
+template <class Container>
+std::vector<std::uint64_t*> objects_of(PlainWorld& world, const Container& container) {
+  std::vector<std::uint64_t*> objects;
+  container.audit(world.tx(), [&](std::uint64_t at) {
+    objects.push_back(reinterpret_cast<std::uint64_t*>(at));
+  });
+  return objects;
 }
 
 template <class World, class Map, class Model>

@@ -5,11 +5,8 @@
 //   auto* words = pool.root<perdure::hash_map<perdure::bytes, perdure::bytes>>("words");
 //   pool.atomically([&](auto& tx) { words->put(tx, "tower", "a tall building"); });
 //
-// Linear hashing, made local. Buckets are opened in groups of 64, in order, and an opened bucket is
-// *unsplit*: its entries still stand in the nearest ancestor (its number without the highest bit,
-// repeatedly) that is not. The first insertion that falls into an unsplit bucket moves its entries
-// over. So no transaction ever does more than one split and one opening, and threads meet only in a
-// bucket, or at the opening of a group.
+// Linear hashing (linear_hash.h): a bucket is split when an insertion falls into it, so that threads
+// rarely meet.
 //
 // An entry is one heap object: next link, lengths if K or V is `bytes`, key, value; each starts at
 // a word.
@@ -19,14 +16,15 @@
 #include <array>
 #include <bit>
 #include <cstdint>
+#include <cstring>
 #include <optional>
 #include <random>
 #include <string>
-#include <vector>
 
 #include "perdure/base/words.h"
 #include "perdure/container/bytes.h"
 #include "perdure/container/hash.h"
+#include "perdure/container/linear_hash.h"
 #include "perdure/container/striped_count.h"
 #include "perdure/container/support.h"
 #include "perdure/error.h"
@@ -60,9 +58,10 @@ class hash_map {
         throw Exception(Code::kInvalid, "hash_map: a key or value of 4 GiB or more");
     }
     Table& table = table_or_new(tx);
-    const std::uint64_t buckets = open_buckets(tx, table);
-    const std::uint64_t number = address(hash_key(key, tx.load(table.seed)), buckets);
-    Bucket bucket = locate(tx, table, number);
+    const std::uint64_t buckets = Buckets::open_buckets(tx, table);
+    const std::uint64_t seed = tx.load(table.seed);
+    const std::uint64_t number = Buckets::address(hash_key(key, seed), buckets);
+    Bucket bucket = Buckets::locate(tx, table, number);
     if (const Found found = find_in(tx, bucket, key)) {
       if (found.lengths.value == Value::size(value)) {
         Value::store(tx, value_at(found.entry, found.lengths), value);
@@ -75,13 +74,16 @@ class hash_map {
       return false;
     }
     Entry* fresh = allocate_entry(tx, key, value);
-    if (bucket.number != number) bucket = split(tx, table, bucket, number);
+    if (bucket.number != number) {
+      bucket = Buckets::split(tx, table, bucket, number,
+                              [&](const Entry* entry) { return hash_entry(tx, seed, entry); });
+    }
     write_entry(tx, fresh, bucket.first, key, value);
     tx.store(*bucket.head, tx.link_to(fresh));
     // This thread's share tells, for one load that insertion makes anyway, when it is worth to look
     // at the others'.
     if (table.entries.add(tx, 1) % kLookEvery == 0 && table.entries.sum(tx) > buckets)
-      open_group(tx, table, buckets);
+      Buckets::open_group(tx, table, buckets);
     return true;
   }
 
@@ -143,12 +145,12 @@ class hash_map {
     const link<Table> at = tx.load(table_);
     if (!at) return;
     Table& table = *tx.at(at);
-    const std::uint64_t buckets = open_buckets(tx, table);
+    const std::uint64_t buckets = Buckets::open_buckets(tx, table);
     owned_t<K> key;
     owned_t<V> value;
     for (std::uint64_t number = 0; number < buckets; ++number) {
-      link<Entry> next = tx.load(*head_of(tx, table, number));
-      while (next && next != kUnsplit) {
+      link<Entry> next = tx.load(*Buckets::head_of(tx, table, number));
+      while (next && next != Buckets::kUnsplit) {
         Entry* entry = tx.at(next);
         next = tx.load(entry->next);
         load_entry(tx, entry, key, value);
@@ -169,22 +171,23 @@ class hash_map {
     if (!at) return 0;
     Table& table = *tx.at(at);
     const std::uint64_t seed = tx.load(table.seed);
-    const std::uint64_t buckets = open_buckets(tx, table);
+    const std::uint64_t buckets = Buckets::open_buckets(tx, table);
     owned_t<K> key;
     owned_t<V> value;
     std::size_t seen = 0;
-    for (std::size_t visited = 0; seen < max_entries && visited < max_entries + kGroup; ++visited) {
-      const std::uint64_t number = address(reverse_bits(cursor), buckets);
-      for (link<Entry> next = locate(tx, table, number).first; next;) {
+    for (std::size_t visited = 0; seen < max_entries && visited < max_entries + Buckets::kGroup;
+         ++visited) {
+      const std::uint64_t number = Buckets::address(reverse_bits(cursor), buckets);
+      for (link<Entry> next = Buckets::locate(tx, table, number).first; next;) {
         Entry* entry = tx.at(next);
         next = tx.load(entry->next);
         // The chain also holds the entries of other buckets that are still unsplit.
-        if (address(hash_entry(tx, seed, entry), buckets) != number) continue;
+        if (Buckets::address(hash_entry(tx, seed, entry), buckets) != number) continue;
         load_entry(tx, entry, key, value);
         f(view_t<K>(key), view_t<V>(value));
         ++seen;
       }
-      const unsigned bits = address_bits(number, buckets);
+      const unsigned bits = Buckets::address_bits(number, buckets);
       if (bits == 0) return 0;
       // To the end of this bucket's interval, wrapping to 0 behind the last one.
       cursor = (cursor | (~std::uint64_t{0} >> bits)) + 1;
@@ -207,20 +210,20 @@ class hash_map {
     const link<Table> at = tx.load(table_);
     if (!at) return true;
     Table& table = *tx.at(at);
-    std::uint64_t buckets = open_buckets(tx, table);
+    std::uint64_t buckets = Buckets::open_buckets(tx, table);
     std::size_t erased = 0;
     // From the last bucket down. A closed bucket needs no merge: its own entries are gone, and if
     // it was unsplit, those that it would have got are where they belong now.
     for (std::size_t closed = 0; buckets > 0 && erased < max_entries && closed / 16 <= max_entries;
          ++closed) {
-      link<Entry> next = tx.load(*head_of(tx, table, --buckets));
-      while (next && next != kUnsplit) {
+      link<Entry> next = tx.load(*Buckets::head_of(tx, table, --buckets));
+      while (next && next != Buckets::kUnsplit) {
         Entry* entry = tx.at(next);
         next = tx.load(entry->next);
         tx.free(entry);
         ++erased;
       }
-      if (const Segment segment = segment_of(buckets); segment.first == buckets)
+      if (const auto segment = Buckets::segment_of(buckets); segment.first == buckets)
         tx.free(tx.at(tx.load(table.segments[segment.index])));
     }
     if (buckets == 0) {
@@ -254,65 +257,23 @@ class hash_map {
     if (detail::room_at(visit, at) < sizeof(Table))
       return "hash_map: its table overruns its object";
     Table& table = *tx.at(at);
-    const std::uint64_t buckets = tx.load(table.buckets);
-    if (buckets == 0 || buckets > kMaxBuckets)
-      return "hash_map: claims " + std::to_string(buckets) + " buckets";
-    for (std::uint64_t first = 0; first < buckets; first = segment_of(first).end) {
-      const Segment segment = segment_of(first);
-      if (detail::room_at(visit, tx.load(table.segments[segment.index])) <
-          (segment.end - segment.first) * sizeof(link<Entry>))
-        return "hash_map: segment " + std::to_string(segment.index) + " overruns its object";
-    }
-
     const std::uint64_t seed = tx.load(table.seed);
-    const std::uint64_t size = table.entries.sum(tx);
-    std::uint64_t seen = 0;
-    std::vector<std::uint64_t> hashes;  // of one chain: a key stands in it once
-    for (std::uint64_t number = 0; number < buckets; ++number) {
-      const std::string where = "hash_map: bucket " + std::to_string(number);
-      link<Entry> next = tx.load(*head_of(tx, table, number));
-      if (next == kUnsplit) {
-        if (number == 0) return where + " is unsplit, and has no ancestor";
-        continue;
-      }
-      hashes.clear();
-      while (next) {
-        // Counted before it is followed, so that a circle ends here.
-        if (++seen > size)
-          return where + ": more entries than the " + std::to_string(size) +
-                 " counted, or a circle";
-        const std::uint64_t room = detail::room_at(visit, next);
-        Entry* entry = tx.at(next);
-        const Lengths lengths = lengths_of(tx, entry);
-        if (room < value_offset(lengths) + lengths.value)
-          return where + ": the entry at offset " + std::to_string(next.offset) +
-                 " overruns its object";
-        hashes.push_back(hash_entry(tx, seed, entry));
-        if (locate(tx, table, address(hashes.back(), buckets)).number != number)
-          return where + ": the entry at offset " + std::to_string(next.offset) +
-                 " belongs to another bucket";
-        next = tx.load(entry->next);
-      }
-      std::sort(hashes.begin(), hashes.end());
-      if (std::adjacent_find(hashes.begin(), hashes.end()) != hashes.end())
-        return where + " holds a key twice";
-    }
-    if (seen != size)
-      return "hash_map: " + std::to_string(size) + " entries counted, " + std::to_string(seen) +
-             " found";
-    return std::nullopt;
+    return Buckets::audit(tx, table, table.entries.sum(tx), visit,
+                          [&](const Entry* entry, std::uint64_t room) -> typename Buckets::Looked {
+                            const Lengths lengths = lengths_of(tx, entry);
+                            if (room < value_offset(lengths) + lengths.value)
+                              return {0, "overruns its object"};
+                            return {hash_entry(tx, seed, entry)};
+                          });
   }
 
  private:
   static constexpr bool kLengths = Key::kVariable || Value::kVariable;
   static constexpr std::uint64_t kMaxItemBytes = ~std::uint32_t{0};
   static constexpr std::uint64_t kMinusOne = ~std::uint64_t{0};
-  static constexpr std::uint64_t kFirstBuckets = 16;
-  static constexpr std::uint64_t kGroup = 64;  // buckets opened at a time
-  static constexpr std::uint64_t kLookEvery =
-      16;  // insertions of a thread between two looks at the load
+  /// Insertions of a thread between two looks at the load.
+  static constexpr std::uint64_t kLookEvery = 16;
   static constexpr std::size_t kSegments = 40;
-  static constexpr std::uint64_t kMaxBuckets = kFirstBuckets << (kSegments - 1);
 
   struct Lengths {
     std::uint32_t key;
@@ -321,11 +282,8 @@ class hash_map {
   struct Entry {
     link<Entry> next;
   };
-  /// The head of an opened bucket whose entries are still in an ancestor. No object starts at an
-  /// odd offset.
-  static constexpr link<Entry> kUnsplit{1};
-
   struct Table {
+    static constexpr const char* kName = "hash_map";
     std::uint64_t seed;
     std::uint64_t buckets;  // that are open
     std::array<link<link<Entry>>, kSegments> segments;
@@ -333,29 +291,9 @@ class hash_map {
   };
   static_assert(sizeof(Table) == 1360);
 
-  /// Buckets [0, 16) are in segment 0; [16 << i, 32 << i) in segment 1 + i.
-  struct Segment {
-    std::size_t index;
-    std::uint64_t first;
-    std::uint64_t end;
-  };
-  static constexpr Segment segment_of(std::uint64_t number) {
-    if (number < kFirstBuckets) return {0, 0, kFirstBuckets};
-    const std::uint64_t first = std::bit_floor(number);
-    return {static_cast<std::size_t>(std::countr_zero(first / kFirstBuckets)) + 1, first,
-            2 * first};
-  }
+  using Buckets = detail::LinearHash<Table, Entry>;
+  using Bucket = typename Buckets::Bucket;
 
-  /// The bucket of a hash: its lowest bits, as many as give an open bucket.
-  static constexpr std::uint64_t address(std::uint64_t hash, std::uint64_t buckets) {
-    const std::uint64_t low = std::bit_floor(buckets);
-    const std::uint64_t number = hash & (2 * low - 1);
-    return number < buckets ? number : number - low;
-  }
-  static constexpr unsigned address_bits(std::uint64_t number, std::uint64_t buckets) {
-    const std::uint64_t low = std::bit_floor(buckets);
-    return static_cast<unsigned>(std::countr_zero(low)) + ((number | low) < buckets ? 1 : 0);
-  }
   static constexpr std::uint64_t reverse_bits(std::uint64_t word) {
     constexpr std::uint64_t kMasks[] = {0x5555555555555555u, 0x3333333333333333u,
                                         0x0f0f0f0f0f0f0f0fu, 0x00ff00ff00ff00ffu,
@@ -367,45 +305,12 @@ class hash_map {
     return std::rotl(word, 32);
   }
 
-  struct Bucket {
-    std::uint64_t number;
-    link<Entry>* head;
-    link<Entry> first;
-  };
   struct Found {
     link<Entry>* slot = nullptr;  // the link that refers to the entry
     Entry* entry = nullptr;
     Lengths lengths{};
     explicit operator bool() const { return entry != nullptr; }
   };
-
-  /// How many buckets there are. A number that no map has ends here: what is computed from it would
-  /// be an address anywhere.
-  template <class Tx>
-  static std::uint64_t open_buckets(Tx& tx, const Table& table) {
-    const std::uint64_t buckets = tx.load(table.buckets);
-    if (buckets - 1 >= kMaxBuckets) [[unlikely]]
-      throw Exception(Code::kCorrupt, "hash_map: claims " + std::to_string(buckets) + " buckets");
-    return buckets;
-  }
-  template <class Tx>
-  static link<Entry>* head_of(Tx& tx, const Table& table, std::uint64_t number) {
-    const Segment segment = segment_of(number);
-    return tx.at(tx.load(table.segments[segment.index])) + (number - segment.first);
-  }
-  /// The bucket where the entries of bucket `number` stand: itself or its nearest ancestor that is
-  /// not unsplit.
-  template <class Tx>
-  static Bucket locate(Tx& tx, const Table& table, std::uint64_t number) {
-    for (;;) {
-      link<Entry>* head = head_of(tx, table, number);
-      const link<Entry> first = tx.load(*head);
-      if (first != kUnsplit) return {number, head, first};
-      if (number == 0) [[unlikely]]
-        throw Exception(Code::kCorrupt, "hash_map: bucket 0 is unsplit, and has no ancestor");
-      number -= std::bit_floor(number);
-    }
-  }
 
   // ---- entries ----------------------------------------------------------------------------------
 
@@ -500,11 +405,11 @@ class hash_map {
     if (!at) return {};
     const Table& table = *tx.at(at);
     const std::uint64_t number =
-        address(hash_key(key, tx.load(table.seed)), open_buckets(tx, table));
-    return find_in(tx, locate(tx, table, number), key);
+        Buckets::address(hash_key(key, tx.load(table.seed)), Buckets::open_buckets(tx, table));
+    return find_in(tx, Buckets::locate(tx, table, number), key);
   }
 
-  // ---- growing ----------------------------------------------------------------------------------
+  // ---- making -----------------------------------------------------------------------------------
 
   template <class Tx>
   Table& table_or_new(Tx& tx) {
@@ -515,82 +420,16 @@ class hash_map {
   template <class Tx>
   Table& new_table(Tx& tx, std::uint64_t seed) {
     auto* table = static_cast<Table*>(tx.allocate(sizeof(Table)));
-    link<Entry>* heads = nullptr;
     try {
-      heads = static_cast<link<Entry>*>(tx.allocate(kFirstBuckets * sizeof(link<Entry>)));
+      Buckets::make(tx, *table);
     } catch (...) {
       tx.free(table);
       throw;
     }
-    for (std::uint64_t i = 0; i < kFirstBuckets; ++i) tx.store(heads[i], {});
     tx.store(table->seed, seed);
-    tx.store(table->buckets, kFirstBuckets);
-    tx.store(table->segments[0], tx.link_to(heads));
     table->entries.reset(tx);
     tx.store(table_, tx.link_to(table));
     return *table;
-  }
-
-  /// Opens the next buckets, unsplit.
-  template <class Tx>
-  static void open_group(Tx& tx, Table& table, std::uint64_t buckets) {
-    const Segment segment = segment_of(buckets);
-    if (segment.index >= kSegments) return;
-    if (segment.first == buckets) {
-      void* heads = allocate_if_room(tx, (segment.end - segment.first) * sizeof(link<Entry>));
-      if (heads == nullptr) return;
-      tx.store(table.segments[segment.index], tx.link_to(static_cast<link<Entry>*>(heads)));
-    }
-    const std::uint64_t end = std::min(segment.end, round_down(buckets, kGroup) + kGroup);
-    std::array<link<Entry>, kGroup> unsplit;
-    unsplit.fill(kUnsplit);
-    tx.write(head_of(tx, table, buckets), unsplit.data(), (end - buckets) * sizeof(link<Entry>));
-    tx.store(table.buckets, end);
-  }
-  /// Null when there is no room: a map that cannot grow its table takes entries all the same.
-  template <class Tx>
-  static void* allocate_if_room(Tx& tx, std::size_t size) {
-    try {
-      return tx.allocate(size);
-    } catch (const std::bad_alloc&) {
-      return nullptr;
-    } catch (const Exception& error) {
-      if (error.code() != Code::kNoSpace) throw;
-      return nullptr;
-    }
-  }
-
-  /// One end of a chain that is being rebuilt; stores only the links that change.
-  struct Tail {
-    link<Entry>* slot;
-    link<Entry> value;  // what `slot` holds now
-
-    template <class Tx>
-    void set(Tx& tx, link<Entry> to) {
-      if (value != to) tx.store(*slot, to);
-    }
-  };
-  /// Moves the entries of the unsplit bucket `number` there, out of its ancestor `from`.
-  template <class Tx>
-  static Bucket split(Tx& tx, const Table& table, const Bucket& from, std::uint64_t number) {
-    const std::uint64_t seed = tx.load(table.seed);
-    const std::uint64_t mask = (std::uint64_t{1} << std::bit_width(number)) - 1;
-    Bucket into{number, head_of(tx, table, number), {}};
-    Tail staying{from.head, from.first};
-    Tail moving{into.head, kUnsplit};
-    for (link<Entry> at = from.first; at;) {
-      Entry* entry = tx.at(at);
-      const link<Entry> next = tx.load(entry->next);
-      const bool moves = (hash_entry(tx, seed, entry) & mask) == number;
-      if (moves && !into.first) into.first = at;
-      Tail& tail = moves ? moving : staying;
-      tail.set(tx, at);
-      tail = {&entry->next, next};
-      at = next;
-    }
-    staying.set(tx, {});
-    moving.set(tx, {});
-    return into;
   }
 
   link<Table> table_;

@@ -12,10 +12,7 @@ using testing::PlainWorld;
 using testing::PoolWorld;
 
 template <class World>
-class String : public ::testing::Test {
- protected:
-  World world_;
-};
+using String = testing::InEachWorld<World>;
 TYPED_TEST_SUITE(String, testing::Worlds);
 
 TYPED_TEST(String, HoldsWhatWasAssignedLast) {

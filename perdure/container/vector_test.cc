@@ -22,10 +22,7 @@ struct Wide {
 };
 
 template <class World>
-class Vector : public ::testing::Test {
- protected:
-  World world_;
-};
+using Vector = testing::InEachWorld<World>;
 TYPED_TEST_SUITE(Vector, testing::Worlds);
 
 TYPED_TEST(Vector, IsEmptyAsZeroBytes) {

@@ -15,6 +15,7 @@
 #include "perdure/append_log.h"
 #include "perdure/container/hash_map.h"
 #include "perdure/wraps.h"
+#include "tests/modelled_words.h"
 #include "tests/small_pool.h"
 
 namespace perdure {
@@ -52,36 +53,25 @@ class SoftwrapPages : public ::testing::TestWithParam<Truncation> {
 };
 INSTANTIATE_TEST_SUITE_P(Retirement, SoftwrapPages,
                          ::testing::Values(Truncation::kBackground, Truncation::kWhenFull),
-                         [](const auto& of) {
-                           return of.param == Truncation::kBackground ? "Background" : "WhenFull";
-                         });
+                         testing::truncation_case);
 
 TEST_P(SoftwrapPages, TransactionsSeeAndKeepWhatWentHomeAndCameBack) {
   Words* words = pool_.root<Words>("words");
   pool_.checkpoint();
-  std::vector<std::uint64_t> model(kWords);
-  std::mt19937_64 random(1);
+  testing::ModelledWords<kWords> model(1);
   std::uint64_t most_seen = 0;
   for (std::uint64_t round = 1; round <= 3000; ++round) {
-    pool_.atomically([&](Tx& tx) {
-      for (std::uint64_t i = 0; i < 1 + round % 9; ++i) {
-        const std::size_t at = random() % kWords;
-        ASSERT_EQ(tx.load((*words)[at]), model[at]) << round;
-        tx.store((*words)[at], round);
-        model[at] = round;
-      }
-    });
+    pool_.atomically([&](Tx& tx) { model.store(tx, *words, 1 + round % 9, round); });
     most_seen = std::max(most_seen, image_.private_pages().count());
     if (round % 1000 != 0) continue;
     Pool after = after_kill();
-    const Words* found = after.find_root<Words>("words");
-    for (std::size_t i = 0; i < kWords; ++i) ASSERT_EQ((*found)[i], model[i]) << i;
+    model.expect_same(*after.find_root<Words>("words"));
   }
   EXPECT_GT(most_seen, kMost / 4);
   // A commit that finds too many waits, but its own, and those stored to meanwhile, come on top.
   EXPECT_LE(most_seen, 2 * kMost + 9);
   pool_.checkpoint();
-  for (std::size_t i = 0; i < kWords; ++i) ASSERT_EQ(home_of((*words)[i]), model[i]) << i;
+  model.expect_same(*words, [&](const std::uint64_t& word) { return home_of(word); });
 }
 
 TEST_P(SoftwrapPages, WhatAnOpenWrapStoredStaysAndDoesNotGoHome) {
@@ -317,24 +307,18 @@ INSTANTIATE_TEST_SUITE_P(Engines, PagesOnFiles,
                          [](const auto& of) { return testing::name_of(of.param); });
 
 TEST_P(PagesOnFiles, ArePartOfMemoryOnlyAsLongAsTheyMust) {
-  std::vector<std::uint64_t> model(kWords);
+  testing::ModelledWords<kWords> model(5);
   const std::string path = directory_ / "pages.pool";
   {
     papers::LabPool pool = papers::create(path, options_).value();
     Words* words = pool.root<Words>("words");
-    std::mt19937_64 random(5);
     for (std::uint64_t round = 1; round <= 600; ++round) {
       pool.atomically(round % 50 == 0 ? Durability::kStrict : Durability::kRelaxed, [&](Tx& tx) {
         // Now and then more than a log takes.
-        for (int i = 0; i < (round % 200 == 0 ? 20'000 : 5); ++i) {
-          const std::size_t at = random() % kWords;
-          ASSERT_EQ(tx.load((*words)[at]), model[at]) << round;
-          tx.store((*words)[at], round);
-          model[at] = round;
-        }
+        model.store(tx, *words, round % 200 == 0 ? 20'000 : 5, round);
       });
     }
-    for (std::size_t i = 0; i < kWords; ++i) ASSERT_EQ((*words)[i], model[i]) << i;
+    model.expect_same(*words);
     pool.checkpoint();
     for (int i = 0; i < 3;
          ++i) {  // what was stored to lately goes when it was not stored to for a while
@@ -348,8 +332,7 @@ TEST_P(PagesOnFiles, ArePartOfMemoryOnlyAsLongAsTheyMust) {
     }
   }
   papers::LabPool pool = papers::open(path, options_).value();
-  const Words* words = pool.find_root<Words>("words");
-  for (std::size_t i = 0; i < kWords; ++i) ASSERT_EQ((*words)[i], model[i]) << i;
+  model.expect_same(*pool.find_root<Words>("words"));
 }
 
 TEST(SoftwrapPagesOptions, AreRefusedWithWhatTheyMayBe) {

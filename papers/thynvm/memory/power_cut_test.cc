@@ -68,13 +68,7 @@ INSTANTIATE_TEST_SUITE_P(Systems, PowerCut,
                                                           System::kThyNvm, System::kThyNvmBlocks,
                                                           System::kThyNvmPages),
                                           testing::Values(Reading::kPaperCode, Reading::kStrict)),
-                         [](const auto& test) {
-                           std::string name = std::string(system_name(std::get<0>(test.param))) +
-                                              "_" +
-                                              std::string(reading_name(std::get<1>(test.param)));
-                           std::erase(name, '-');
-                           return name;
-                         });
+                         name_of_system_and_reading);
 
 }  // namespace
 }  // namespace perdure::memory

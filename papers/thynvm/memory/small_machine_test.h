@@ -2,6 +2,11 @@
 // A computer so small that its caches and tables overflow all the time: for tests.
 #pragma once
 
+#include <string>
+#include <tuple>
+
+#include <gtest/gtest.h>
+
 #include "papers/thynvm/memory/model.h"
 
 namespace perdure::memory {
@@ -18,6 +23,15 @@ inline Model small_model(Reading reading) {
   if (model.flush_after_dirtied != 0) model.flush_after_dirtied = 8;
   if (model.epoch != 0) model.epoch = cycles_of_us(20);
   return model;
+}
+
+/// What a test of a system and a reading is called.
+inline std::string name_of_system_and_reading(
+    const testing::TestParamInfo<std::tuple<System, Reading>>& test) {
+  std::string name = std::string(system_name(std::get<0>(test.param))) + "_" +
+                     std::string(reading_name(std::get<1>(test.param)));
+  std::erase(name, '-');
+  return name;
 }
 
 }  // namespace perdure::memory
