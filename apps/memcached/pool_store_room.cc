@@ -72,7 +72,7 @@ std::uint64_t PoolStore::sweep(std::uint64_t wanted, bool evict, std::uint64_t m
     const std::uint64_t buckets = table.open_buckets();
     const std::uint64_t epoch = tx.load(cache_->epoch);
     std::uint64_t seen = 0;
-    std::uint64_t oldest_time = ~std::uint64_t{0};
+    std::uint64_t oldest_use = ~std::uint64_t{0};
     std::uint64_t oldest_bucket = 0;
     const Item* oldest = nullptr;
     const auto remove = [&](link<Item>* slot, Item* item, const Item& found) {
@@ -94,8 +94,10 @@ std::uint64_t PoolStore::sweep(std::uint64_t wanted, bool evict, std::uint64_t m
         const References::Known known = references_.of(found.identity.hash);
         if (alive && known.used) {
           references_.forget(found.identity.hash);
-          if (known.accessed < oldest_time) {
-            oldest_time = known.accessed;
+          // Of one second many have been used: what was stored goes before what was asked for.
+          const std::uint64_t use = std::uint64_t{2} * known.accessed + (known.fetched ? 1 : 0);
+          if (use < oldest_use) {
+            oldest_use = use;
             oldest_bucket = bucket;
             oldest = item;
           }
