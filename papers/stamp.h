@@ -36,7 +36,8 @@ std::unique_ptr<Engine> stamp_on_memory(const StampParts& with) {
 template <class E>
 std::unique_ptr<Engine> stamp_on_files(const StampParts& with) {
   const auto make = [&](auto domain) {
-    return E::make(with.parts, Paged(*with.storage->pages, 0, std::move(domain)), with.options);
+    return E::make(with.parts, InPrivatePages(*with.storage->pages, 0, std::move(domain)),
+                   with.options);
   };
   Sync<RegionDevice> file(*with.storage->group);
   if (with.counters != nullptr) return make(Counted<Sync<RegionDevice>>(*with.counters, file));
@@ -48,7 +49,7 @@ template <class E>
 std::unique_ptr<Engine> stamp_in_private_pages(const StampParts& with) {
   const auto make = [&](auto domain) {
     return E::make(with.parts,
-                   Paged(*with.storage->pages, with.storage->to_home, std::move(domain)),
+                   InPrivatePages(*with.storage->pages, with.storage->to_home, std::move(domain)),
                    with.options);
   };
   const AnyMemory memory(with.parts.region->domain());

@@ -11,8 +11,8 @@ std::unique_ptr<Engine> stamp<Mnemosyne>(const StampParts& with) {
 template <>
 std::unique_ptr<Engine> stamp<PrivatePlacement>(const StampParts& with) {
   if (with.storage == nullptr) return stamp_on_memory<PrivatePlacement>(with);
-  return with.storage->is_aside() ? stamp_in_private_pages<PrivatePlacement>(with)
-                                  : stamp_on_files<PrivatePlacement>(with);
+  return with.storage->private_pages_over_memory() ? stamp_in_private_pages<PrivatePlacement>(with)
+                                                   : stamp_on_files<PrivatePlacement>(with);
 }
 
 }  // namespace perdure::papers

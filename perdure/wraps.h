@@ -4,11 +4,11 @@
 //   Wraps wraps(pool);                          // a pool of any engine; the paper's is EngineKind::kSoftwrap
 //   std::lock_guard lock(account_mutex);        // isolation is the caller's: locks of any kind
 //   wraps.open();
-//   wraps.store(*from, wraps.load(*from) - 5);  // aside, in DRAM: every thread's load() finds it there
+//   wraps.store(*from, wraps.load(*from) - 5);  // in DRAM: every thread's load() finds it there
 //   wraps.store(*to, wraps.load(*to) + 5);
 //   wraps.close();                              // both durable, or after a crash neither
 //
-// With EngineKind::kSoftwrap on memory what a wrap stores stands *in place*, in private pages (domain/paged.h): its loads and
+// With EngineKind::kSoftwrap on memory what a wrap stores stands *in place*, in private pages (domain/in_private_pages.h): its loads and
 // stores are plain ones, its list has what was there before, and nothing of it goes home before a record says so. close() and
 // abort() are as below; transactions of the pool see what open wraps have stored, too, and there is no lack of room.
 //

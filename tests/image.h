@@ -97,8 +97,8 @@ class Image {
     auto opened = Region::open_memory(view.base(), bytes(), bytes(), DomainKind::kDram, backing_);
     if (!opened) return opened.error();
     return Pool::adopt(std::move(opened).value(), {[&](const EngineParts& parts) {
-                         return std::make_unique<Redo<Paged<D>>>(parts,
-                                                                 view.domain(std::move(domain)));
+                         return std::make_unique<Redo<InPrivatePages<D>>>(
+                             parts, view.domain(std::move(domain)));
                        }},
                        lock_bits);
   }

@@ -30,7 +30,7 @@ class Undo final : public UndoLogging<D> {
     refuse_if_poisoned();
     prepare(slot);
     const std::uint64_t stamp = parts_.clock->draw().stamp;
-    if (stamp != tx.snapshot() + 1 && !tx.validate()) throw Conflict{};
+    tx.validate_at(stamp);
     if (fits_one_by_one(tx.writes().size(), slot)) {
       overwrite_one_by_one(tx.writes(), slot);
     } else {

@@ -59,14 +59,14 @@ class Blurred final : public Redo<D, InLogCommits> {
   std::string_view name() const override { return choice_ ? "adaptive" : "blurred"; }
 
   std::unique_ptr<Tx> make_tx(const TxWorld& world, std::size_t slot_index) override {
-    auto tx = std::make_unique<InLogTx>(world, *executing_[slot_index]);
+    auto tx = std::make_unique<InLogTx>(world, slot_index, *executing_[slot_index]);
     this->initialise_in_place(*tx);
     return tx;
   }
 
   void commit(Tx& of_this, std::size_t slot_index, Durability durability) override {
     refuse_if_poisoned();
-    if constexpr (PagedDomain<D>) this->make_pages_few();
+    if constexpr (PrivatePagesDomain<D>) this->make_pages_few();
     auto& tx = static_cast<InLogTx&>(of_this);
     if (tx.in_log() && tx.words_in_log() == 0 && tx.writes_of_heap().empty()) {
       tx.make_visible(tx.snapshot());  // what was born in it has ended in it
@@ -78,7 +78,7 @@ class Blurred final : public Redo<D, InLogCommits> {
       commit_buffered(tx, slot_index, durability);
     }
     if (choice_) choose(tx, slot_index);
-    if constexpr (PagedDomain<D>) this->retire_soon(slot_index);
+    if constexpr (PrivatePagesDomain<D>) this->retire_soon(slot_index);
   }
 
   /// Leaves rings that the library reads: "never used", once everything in them is retired.
@@ -113,7 +113,7 @@ class Blurred final : public Redo<D, InLogCommits> {
     {
       const CommitWindow window(*parts_.clock, slot);  // 2
       const std::uint64_t stamp = window.stamp();
-      if (stamp != tx.snapshot() + 1 && !tx.validate()) throw Conflict{};  // 3
+      tx.validate_at(stamp);  // 3
       // make_room_in_log() saw it coming.
       if (log_of(slot_index).too_far_apart(stamp)) throw Conflict{};
       close_in_log(slot_index, stamp);                                            // 4

@@ -30,7 +30,8 @@ class UncommittedLog {
 class InLogTx final : public Tx {
  public:
   /// `log` must outlive it.
-  InLogTx(const TxWorld& world, UncommittedLog& log) : Tx(world), log_(&log) {
+  InLogTx(const TxWorld& world, std::size_t slot, UncommittedLog& log)
+      : Tx(world, slot), log_(&log) {
     always_store_apart();
   }
 

@@ -63,7 +63,7 @@ class UndoObjects final : public baselines::UndoLogging<D> {
                                          std::to_string(slot) +
                                          ", and one for the heap); create it with more "
                                          "log_slots");
-    auto tx = std::make_unique<UndoObjectsTx>(world, *kept_[slot]);
+    auto tx = std::make_unique<UndoObjectsTx>(world, slot, *kept_[slot]);
     tx->initialise_through(this, 1);
     kept_[slot]->serve(*tx);
     return tx;
@@ -82,7 +82,7 @@ class UndoObjects final : public baselines::UndoLogging<D> {
     // First, because the heap's words have no ownership records: what another commit has freed meanwhile must not be kept, and
     // put back, as if it lived.
     const std::uint64_t stamp = parts_.clock->draw().stamp;
-    if (stamp != tx.snapshot() + 1 && !tx.validate()) throw Conflict{};
+    tx.validate_at(stamp);
     if (!tx.writes().empty()) kept.keep_words(tx.writes());  // 2
     for (const MaskedWrite& write : tx.writes()) store_home(write);
     for (const Tx::InPlace& object : tx.in_place()) {  // 3
@@ -193,12 +193,10 @@ class UndoObjects final : public baselines::UndoLogging<D> {
       record::encode_entries(std::span<const MaskedWrite>(old_).subspan(all ? 0 : in_spills_),
                              entries);
       const std::uint64_t bytes = entries.size() * kWordBytes;
-      Heap& heap = *engine.parts_.heap;
       spills_.reserve(spills_.size() + 1);
       // Whole blocks: in a line that something else shares, an older copy could go back over it.
-      spills_.push_back(
-          {heap.reserve(tx_->heap_cache(), std::max<std::uint64_t>(bytes, kBlockBytes)),
-           entries.size(), crc32c(entries.data(), bytes)});
+      spills_.push_back({tx_->reserve(std::max<std::uint64_t>(bytes, kBlockBytes)), entries.size(),
+                         crc32c(entries.data(), bytes)});
       tx_->outdate(spills_.back().space, bytes);
       engine.domain_.write_through(engine.parts_.region->word(spills_.back().space), entries.data(),
                                    entries.size(), Site::kSpillBody);

@@ -32,7 +32,8 @@ class ObjectLog {
 class UndoObjectsTx final : public Tx {
  public:
   /// `log` must outlive it.
-  UndoObjectsTx(const TxWorld& world, ObjectLog& log) : Tx(world), log_(&log) {
+  UndoObjectsTx(const TxWorld& world, std::size_t slot, ObjectLog& log)
+      : Tx(world, slot), log_(&log) {
     always_store_apart();
   }
 

@@ -14,7 +14,7 @@ using crash::subject_of;
 using Words = std::array<std::uint64_t, 320>;
 
 /// Tables that are full after eight words, and change with nearly every step.
-Scenario aside(Scenario s) {
+Scenario in_tables(Scenario s) {
   LabOptions options;
   options.tables.limits = {64, 16, 64};
   s.engine = explored<Tables>(options);
@@ -65,7 +65,7 @@ Scenario scattered(
     return difference(pool, expected);
   };
   s.reach = [](Pool&, const Scenario::Visit&) {};
-  return aside(std::move(s));
+  return in_tables(std::move(s));
 }
 
 /// Full, closed, retired and empty again, within the commit that finds the table full.
@@ -149,7 +149,7 @@ Scenario overtaken(std::string name, std::string claim, int rounds) {
     });
   };
   s.reach = [](Pool&, const Scenario::Visit&) {};
-  return aside(std::move(s));
+  return in_tables(std::move(s));
 }
 
 /// A table knows a word of an object of whole segments, which is freed; the heap formats one of them, for more objects of half a
@@ -214,7 +214,7 @@ Scenario becomes_metadata() {
       }
     });
   };
-  return aside(std::move(s));
+  return in_tables(std::move(s));
 }
 
 /// Every other step is of more words than a table takes, those of the step before among them, which a table still has.
@@ -245,7 +245,7 @@ Scenario large() {
     return difference(pool, expected);
   };
   s.reach = [](Pool&, const Scenario::Visit&) {};
-  return aside(std::move(s));
+  return in_tables(std::move(s));
 }
 
 /// A table knows a word of an object that was freed, and whose space then takes a record that no log has room for.
@@ -289,7 +289,7 @@ Scenario spilled_over() {
       if (const auto link = tx.load(root_of<Holder>(pool, "holder"))) visit(tx.at(link));
     });
   };
-  return aside(std::move(s));
+  return in_tables(std::move(s));
 }
 
 }  // namespace

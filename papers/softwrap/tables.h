@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Tables: write-aside persistence with the paper's alias tables (private pages instead: perdure/engine/redo.h). What a
+// Tables: SoftWrAP with the paper's alias tables (private pages instead: perdure/engine/redo.h). What a
 // transaction wrote goes to the log, and to a table in DRAM where everybody looks first; from there it goes home in the
 // background, each word once for all transactions that wrote it.
 // Paper:      SoftWrAP (MSST 2015) §III, §IV. The tables are the room perdure/alias/.
@@ -14,7 +14,7 @@
 //   3. validate        reads still hold, or Conflict
 //   4. append, fence   cut before the fence ⇒ the record is torn, nothing happened
 //                      cut after it ⇒ recovery replays it: the durability point, the only wait
-//   5. store aside     in the active table
+//   5. store           in the active table
 //   6. release locks
 //
 // Retirement, by a thread of its own (Truncation::kBackground) or by the commit that finds the table full (kWhenFull):
@@ -61,12 +61,12 @@ class Tables final : public EngineOn<D> {
   std::string_view name() const override { return "softwrap-tables"; }
   Result<RecoveryReport> recover() override { return Base::recover_into(false); }
 
-  std::unique_ptr<Tx> make_tx(const TxWorld& world, std::size_t /*slot*/) override {
-    return std::make_unique<TablesTx>(world, aliases_);
+  std::unique_ptr<Tx> make_tx(const TxWorld& world, std::size_t slot) override {
+    return std::make_unique<TablesTx>(world, slot, aliases_);
   }
   bool may_run_alone() const override { return false; }
   std::unique_ptr<CommittedWords> committed_words() override {
-    return std::make_unique<LookAside>(aliases_);
+    return std::make_unique<CommittedInTables>(aliases_);
   }
 
   void commit(Tx& of_this, std::size_t slot, Durability /*durability*/) override {
@@ -79,12 +79,26 @@ class Tables final : public EngineOn<D> {
     } else {
       make_room(slot, record.size());  // 1
       commit_record(tx, slot, record, [&] {
-        store_aside(tx);  // 5
+        store_in_table(tx);  // 5
         store_heap_words(tx, slot);
       });
       tx.finish();
     }
     retire_if_full(slot);
+  }
+
+  /// Past the transactions: what a table has of these words, though it was home already, must not be found, nor come home again.
+  void store(Word* home, Word value) override {
+    forget_words(home, 1);
+    Base::store(home, value);
+  }
+  void merge(Word* home, Word value, Word mask) override {
+    forget_words(home, 1);
+    Base::merge(home, value, mask);
+  }
+  void write_through(Word* home, const Word* words, std::size_t count, Site site) override {
+    forget_words(home, count);
+    Base::write_through(home, words, count, site);
   }
 
   /// The heap's own, outside transactions: in space that nobody reads, but of which a table may know what it was before.
@@ -122,6 +136,13 @@ class Tables final : public EngineOn<D> {
       retirer_.stop();
   }
   Truncation truncation() const override { return mode_.load(std::memory_order_relaxed); }
+  void close() override {
+    {
+      const std::lock_guard one_at_a_time(mode_mutex_);
+      retirer_.stop();
+    }
+    truncate();
+  }
 
  private:
   friend class Spill<Tables>;
@@ -200,7 +221,7 @@ class Tables final : public EngineOn<D> {
     if (!log.make_durable(domain_)) fail();
   }
 
-  void store_aside(TablesTx& tx) {
+  void store_in_table(TablesTx& tx) {
     const std::vector<MaskedWrite>& writes = tx.writes();
     for (std::size_t i = 0; i < tx.own_writes(); ++i)
       PERDURE_CHECK(aliases_.store(writes[i].offset, writes[i].value, writes[i].mask),
@@ -224,10 +245,10 @@ class Tables final : public EngineOn<D> {
   void commit_record(TablesTx& tx, std::size_t slot, std::span<Word> record, Store store) {
     const CommitWindow window(*parts_.clock, parts_.logs->slot(slot));  // 2
     const std::uint64_t stamp = window.stamp();
-    if (stamp != tx.snapshot() + 1 && !tx.validate()) throw Conflict{};  // 3
-    append(slot, stamp, record);                                         // 4
-    store();                                                             // 5
-    tx.make_visible(stamp);                                              // 6
+    tx.validate_at(stamp);        // 3
+    append(slot, stamp, record);  // 4
+    store();                      // 5
+    tx.make_visible(stamp);       // 6
   }
   /// For a transaction that the tables, or the log, have no room for.
   void commit_home(TablesTx& tx, std::size_t slot, std::span<Word> record) {
@@ -258,6 +279,13 @@ class Tables final : public EngineOn<D> {
   void forget(Offset begin, std::uint64_t bytes) {
     const std::lock_guard lock(retiring_);
     for (Offset at = begin; at < begin + bytes; at += kWordBytes) aliases_.forget(at);
+  }
+
+  /// The same of words that whoever has retiring_ never stores: the rings and their heads stand before the heap.
+  void forget_words(const Word* home, std::size_t count) {
+    const auto at =
+        static_cast<Offset>(reinterpret_cast<const std::byte*>(home) - parts_.region->base());
+    if (at >= parts_.region->superblock().heap_offset) forget(at, count * kWordBytes);
   }
 
   // ---- retirement ---------------------------------------------------------------------------------

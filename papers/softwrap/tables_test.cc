@@ -2,6 +2,7 @@
 #include "papers/softwrap/tables.h"
 
 #include <array>
+#include <cstring>
 #include <filesystem>
 #include <memory>
 #include <random>
@@ -12,6 +13,7 @@
 
 #include "papers/pool.h"
 #include "perdure/api/pool_core.h"
+#include "perdure/append_log.h"
 #include "perdure/container/hash_map.h"
 #include "tests/modelled_words.h"
 #include "tests/small_pool.h"
@@ -207,6 +209,32 @@ TEST(Softwrap, ACommitWaitsOnceAndAWordGoesHomeOnceForManyCommits) {
   pool.checkpoint();
   const auto home = counters.total() - middle;
   EXPECT_LT(home.flushes, 60u) << "four words, and those of the root's making";
+}
+
+// A log's head is made by a transaction, and stored past them from then on: the table still has what it was.
+TEST_P(SoftwrapTest, WhatIsStoredPastTheTransactionsIsFoundAndStays) {
+  const auto records = [](Pool& of) {
+    std::vector<std::uint64_t> found;
+    Log::open_or_create(of, "log", kPageBytes)
+        .value()
+        .for_each([&](std::span<const std::byte> bytes) {
+          std::memcpy(&found.emplace_back(), bytes.data(), sizeof(std::uint64_t));
+        });
+    return found;
+  };
+  Words* words = pool_.root<Words>("words");
+  Log log = Log::open_or_create(pool_, "log", kPageBytes).value();
+  for (const std::uint64_t record : {1, 2}) {
+    ASSERT_TRUE(log.append(&record, sizeof(record)));
+    log.flush();
+    if (record == 1) log.truncate();
+  }
+  EXPECT_EQ(records(pool_), std::vector<std::uint64_t>{2});
+  for (std::uint64_t step = 1; step <= 1000; ++step)  // tables come home
+    pool_.atomically([&](Tx& tx) { tx.store((*words)[step], step); });
+  EXPECT_EQ(records(pool_), std::vector<std::uint64_t>{2});
+  Pool after = after_kill();
+  EXPECT_EQ(records(after), std::vector<std::uint64_t>{2});
 }
 
 TEST(Softwrap, OptionsThatItCannotHonourAreRefusedWithWhatItCan) {

@@ -9,14 +9,14 @@
 namespace perdure::softwrap {
 
 /// A thread's way into the tables.
-class LookAside final : public CommittedWords {
+class CommittedInTables final : public CommittedWords {
  public:
-  explicit LookAside(alias::Aliases<>& aliases) : aliases_(&aliases) {
+  explicit CommittedInTables(alias::Aliases<>& aliases) : aliases_(&aliases) {
     aliases.states().add(wrap_);
   }
-  ~LookAside() override { aliases_->states().remove(wrap_); }
-  LookAside(const LookAside&) = delete;
-  LookAside& operator=(const LookAside&) = delete;
+  ~CommittedInTables() override { aliases_->states().remove(wrap_); }
+  CommittedInTables(const CommittedInTables&) = delete;
+  CommittedInTables& operator=(const CommittedInTables&) = delete;
 
   void enter() override { aliases_->states().open(wrap_); }
   void leave() override { aliases_->states().close(wrap_); }
@@ -31,8 +31,8 @@ class LookAside final : public CommittedWords {
 
 class TablesTx final : public Tx {
  public:
-  TablesTx(const TxWorld& world, alias::Aliases<>& aliases)
-      : Tx(world), base_(world.base), aside_(aliases) {
+  TablesTx(const TxWorld& world, std::size_t slot, alias::Aliases<>& aliases)
+      : Tx(world, slot), base_(world.base), committed_(aliases) {
     always_look_apart();
   }
   /// How many of writes() are the transaction's own; behind them stand the heap's.
@@ -40,12 +40,12 @@ class TablesTx final : public Tx {
 
  private:
   void began() override {
-    aside_.enter();
+    committed_.enter();
     heap_writes_asked_ = false;
   }
-  void ended() noexcept override { aside_.leave(); }
+  void ended() noexcept override { committed_.leave(); }
   Word committed_word(Offset at) const override {
-    return aside_.load(at, reinterpret_cast<const Word*>(base_ + at));
+    return committed_.load(at, reinterpret_cast<const Word*>(base_ + at));
   }
   std::vector<MaskedWrite>& heap_writes() override {
     heap_writes_asked_ = true;
@@ -54,7 +54,7 @@ class TablesTx final : public Tx {
   }
 
   std::byte* base_;
-  LookAside aside_;
+  CommittedInTables committed_;
   std::size_t own_writes_ = 0;
   bool heap_writes_asked_ = false;
 };

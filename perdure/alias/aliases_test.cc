@@ -423,7 +423,7 @@ TEST_F(AliasesInterleaved, ThreadsThatWriteNeighbouringBytesDoNotDisturbEachOthe
   }
 }
 
-/// As open wraps do: a word is stored aside, then comes home in another way, and is forgotten.
+/// As open wraps do: a word is stored in a table, then comes home in another way, and is forgotten.
 interleave::Report forget(bool too_early, unsigned preemptions) {
   return interleave::explore(
       [too_early] {

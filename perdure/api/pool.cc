@@ -37,18 +37,18 @@ std::unique_ptr<Engine> redo_on(const EngineParts& parts, PoolStorage* storage) 
       return std::make_unique<Redo<D>>(parts, domain);
     });
   if (storage->group)
-    return std::make_unique<Redo<Paged<Sync<RegionDevice>>>>(
-        parts, Paged(*storage->pages, 0, Sync<RegionDevice>(*storage->group)));
-  return std::make_unique<Redo<Paged<AnyMemory>>>(
-      parts, Paged(*storage->pages, storage->to_home, AnyMemory(parts.region->domain())));
+    return std::make_unique<Redo<InPrivatePages<Sync<RegionDevice>>>>(
+        parts, InPrivatePages(*storage->pages, 0, Sync<RegionDevice>(*storage->group)));
+  return std::make_unique<Redo<InPrivatePages<AnyMemory>>>(
+      parts, InPrivatePages(*storage->pages, storage->to_home, AnyMemory(parts.region->domain())));
 }
 
 }  // namespace
 
 std::shared_ptr<PoolStorage> PoolStorage::of(const Region& region, const ExpertOptions& options) {
   const bool file = region.domain() == DomainKind::kSync;
-  const bool aside = !file && region.home() != region.base();
-  if (!file && !aside) return nullptr;
+  const bool over_memory = !file && region.home() != region.base();
+  if (!file && !over_memory) return nullptr;
   const int owner = ::getpid();
   std::shared_ptr<PoolStorage> storage(new PoolStorage, [owner](PoolStorage* ended) {
     if (::getpid() == owner) delete ended;
@@ -56,7 +56,7 @@ std::shared_ptr<PoolStorage> PoolStorage::of(const Region& region, const ExpertO
   storage->pages.emplace(region.base(), region.superblock().heap_offset,
                          region.geometry().capacity_bytes, most_private_pages(options, region));
   if (file) storage->group.emplace(RegionDevice(region), region.base());
-  if (aside) storage->to_home = region.home() - region.base();
+  if (over_memory) storage->to_home = region.home() - region.base();
   return storage;
 }
 

@@ -76,18 +76,7 @@ Result<std::unique_ptr<PoolCore>> PoolCore::open(std::unique_ptr<Region> region,
   std::unique_ptr<PoolCore> core(new PoolCore(std::move(region), lock_bits));
   core->logs_ = std::make_unique<LogArea>(*core->region_, source.side_logs);
   if (auto opened = core->logs_->open(); !opened) return opened.error();
-  PoolCore* self = core.get();
-  core->heap_ = std::make_unique<Heap>(
-      *core->region_,
-      Heap::Services{
-          [self](std::span<const MaskedWrite> writes) {
-            self->engine_->publish(writes, self->context().slot);
-          },
-          [self](Offset begin, std::uint64_t bytes) { self->context().tx.outdate(begin, bytes); },
-          [self](std::uint64_t segments) {
-            return self->engine_->grow(segments,
-                                       heap_layout::segment_word(heap_layout::SegmentKind::kFree));
-          }});
+  core->heap_ = std::make_unique<Heap>(*core->region_);
   core->engine_ =
       source.make({core->region_.get(), &core->clock_, core->heap_.get(), core->logs_.get()});
   // Not alone in an address space: settle() asks the ownership records.
@@ -101,6 +90,7 @@ Result<std::unique_ptr<PoolCore>> PoolCore::open(std::unique_ptr<Region> region,
                   .locks = &core->locks_,
                   .clock = &core->clock_,
                   .heap = core->heap_.get(),
+                  .engine = core->engine_.get(),
                   .range_bytes = core->region_->range_bytes(),
                   .solitude = may_run_alone ? &core->solitude_ : nullptr};
 
@@ -228,7 +218,7 @@ void PoolCore::commit(Context& context, Durability durability) {
     std::uint64_t stamp = tx.snapshot();
     if (tx.has_volatile_updates()) {
       stamp = clock_.draw().stamp;
-      if (stamp != tx.snapshot() + 1 && !tx.validate()) throw Conflict{};
+      tx.validate_at(stamp);
     }
     tx.make_visible(stamp);
     tx.finish();

@@ -19,7 +19,7 @@ struct PoolStorage {
   std::ptrdiff_t to_home = 0;                    // of the latter: from the private mapping
 
   /// Whether memory is mapped privately.
-  bool is_aside() const { return pages && !group; }
+  bool private_pages_over_memory() const { return pages && !group; }
 
   /// What `region`, opened with `options`, needs. In a forked child it is never destroyed: its destructor would wait for
   /// threads that waited for the device at the fork.

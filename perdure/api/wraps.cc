@@ -23,11 +23,12 @@ using Clock = std::chrono::steady_clock;
 
 /// A thread's part. Only its thread uses it, but for `opened`.
 struct Wraps::Place {
-  explicit Place(std::unique_ptr<CommittedWords> committed) : aside(std::move(committed)) {}
+  explicit Place(std::unique_ptr<CommittedWords> words) : committed(std::move(words)) {}
   alias::Aliases<>::Wrap wrap;
-  std::unique_ptr<CommittedWords> aside;  // for words that are committed
-  bool joined = false;           // the wrap is open in the states of the open tables
-  bool looking = false;          // and the aside is entered, for as long as the wrap is open
+  std::unique_ptr<CommittedWords>
+      committed;         // where it finds those that are not home; null: all are
+  bool joined = false;   // the wrap is open in the states of the open tables
+  bool looking = false;  // and `committed` is entered, for as long as the wrap is open
   unsigned depth = 0;
   WrapOptions options;
   std::optional<Error> failed;  // why it was aborted
@@ -108,13 +109,13 @@ struct Wraps::State {
       open.states().open(place.wrap);
       place.joined = true;
     }
-    if (place.aside != nullptr) {
-      place.aside->enter();
+    if (place.committed != nullptr) {
+      place.committed->enter();
       place.looking = true;
     }
   }
   void stop_looking(Place& place) {
-    if (place.looking) place.aside->leave();
+    if (place.looking) place.committed->leave();
     place.looking = false;
   }
   void leave_tables(Place& place) {
@@ -283,10 +284,10 @@ struct Wraps::State {
   /// One word is read in one piece: it needs no transaction.
   Word committed_word(Place& place, Offset at) const {
     const Word* const home = pool->core().region().word(at);
-    if (place.aside == nullptr) return load_word(home);
-    if (!place.looking) place.aside->enter();
-    const Word word = place.aside->load(at, home);
-    if (!place.looking) place.aside->leave();
+    if (place.committed == nullptr) return load_word(home);
+    if (!place.looking) place.committed->enter();
+    const Word word = place.committed->load(at, home);
+    if (!place.looking) place.committed->leave();
     return word;
   }
 
@@ -400,7 +401,8 @@ Wraps::Place& Wraps::place() const {
     found = state_->idle.back();
     state_->idle.pop_back();
   } else {
-    state_->places.push_back(std::make_unique<Place>(state_->pool->core().engine().committed_words()));
+    state_->places.push_back(
+        std::make_unique<Place>(state_->pool->core().engine().committed_words()));
     found = state_->places.back().get();
     state_->idle.reserve(state_->places.size());  // what a thread gives back needs no memory
     state_->open.states().add(found->wrap);
@@ -546,8 +548,7 @@ void* Wraps::allocate(std::size_t bytes) {
     State& state = *state_;
     refuse_in_transaction(*state.pool, "allocate");
     // In a transaction, because the heap may have to make space that others have read before.
-    const Offset object = state.pool->atomically(
-        [&](Tx& tx) { return state.heap().reserve(tx.heap_cache(), bytes); });
+    const Offset object = state.pool->atomically([&](Tx& tx) { return tx.reserve(bytes); });
     try {
       mine.allocated.insert(object);
     } catch (...) {

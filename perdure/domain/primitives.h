@@ -19,7 +19,7 @@ class Primitives {
   virtual bool fence(Site site) = 0;
 };
 
-/// Where a program works in private pages over memory (domain/paged.h): brings what a record says of a word to its home.
+/// Where a program works in private pages over memory (domain/in_private_pages.h): brings what a record says of a word to its home.
 class HomeWriter {
  public:
   virtual ~HomeWriter() = default;

@@ -3,7 +3,7 @@
 //
 // A private mapping shows what is at home (the file, or the memory under it) until a page is stored to; from then on the
 // page is a copy in DRAM, which only this process sees. That is SoftWrAP's alias table without a table: the processor looks
-// up what is aside. When everything stored in a page is home as well, the page is given back, and shows home again.
+// up what is committed and not home. When everything stored in a page is home as well, the page is given back, and shows home again.
 //
 // An entry for each page says when it was stored to last, as a *generation*, and how many *pins* it has. Who writes home
 // begins a generation before it looks which commits it takes home:

@@ -64,7 +64,9 @@ class Engine : public Primitives {
   virtual Truncation truncation() const = 0;
   virtual Result<void> grow(std::uint64_t segments, Word fresh) = 0;
   virtual bool poisoned() const = 0;
-  /// The pool is being closed: everything home, the logs empty and as the library lays them out. Threads: no other.
+  /// The pool is being closed: everything home, the logs empty and as the library lays them out. What an engine runs in the
+  /// background has ended on return; before that, if the logs are laid out anew.
+  /// Threads: no other of the program's.
   virtual void close() { truncate(); }
 };
 

@@ -5,7 +5,7 @@
 #include <atomic>
 #include <utility>
 
-#include "perdure/domain/paged.h"
+#include "perdure/domain/in_private_pages.h"
 #include "perdure/engine/engine.h"
 
 namespace perdure {
@@ -15,8 +15,8 @@ class EngineOn : public Engine {
  public:
   EngineOn(const EngineParts& parts, D domain) : parts_(parts), domain_(std::move(domain)) {}
 
-  std::unique_ptr<Tx> make_tx(const TxWorld& world, std::size_t /*slot*/) override {
-    return std::make_unique<Tx>(world);
+  std::unique_ptr<Tx> make_tx(const TxWorld& world, std::size_t slot) override {
+    return std::make_unique<Tx>(world, slot);
   }
   Result<void> grow(std::uint64_t segments, Word fresh) final {
     auto grown = parts_.region->grow(domain_, segments, fresh);
@@ -25,13 +25,13 @@ class EngineOn : public Engine {
   }
   bool poisoned() const final { return poisoned_.load(std::memory_order_acquire); }
 
-  void store(Word* home, Word value) final {
+  void store(Word* home, Word value) override {
     with_direct([&](auto& to) { to.store(home, value); });
   }
-  void merge(Word* home, Word value, Word mask) final {
+  void merge(Word* home, Word value, Word mask) override {
     with_direct([&](auto& to) { to.merge(home, value, mask); });
   }
-  void write_through(Word* home, const Word* words, std::size_t count, Site site) final {
+  void write_through(Word* home, const Word* words, std::size_t count, Site site) override {
     domain_.write_through(home, words, count, site);
   }
   void flush(const void* address, std::size_t bytes, Site site) final {
@@ -48,8 +48,9 @@ class EngineOn : public Engine {
   Result<RecoveryReport> recover_into(bool with_side_logs) {
     PrimitivesOf<D> plain(domain_);
     // What is replayed has to be at home at once.
-    auto report = parts_.logs->recover(kHomeIsElsewhere<D> ? static_cast<Primitives&>(*this)
-                                                           : static_cast<Primitives&>(plain));
+    auto report =
+        parts_.logs->recover(kPrivatePagesOverMemory<D> ? static_cast<Primitives&>(*this)
+                                                        : static_cast<Primitives&>(plain));
     if (report && !parts_.logs->lay_out(plain, with_side_logs))
       return Error{Code::kIo, parts_.region->path() +
                                   ": a sync failed during recovery; nothing was lost, reopen"};
@@ -86,7 +87,7 @@ class EngineOn : public Engine {
   /// For words that no record of ours names.
   template <class Work>
   void with_direct(Work work) {
-    if constexpr (PagedDomain<D>) {
+    if constexpr (PrivatePagesDomain<D>) {
       auto direct = domain_.direct();
       work(direct);
     } else {

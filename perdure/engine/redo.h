@@ -14,7 +14,7 @@
 //             one write of one range, and the log keeps the order of commits, so that one need not wait to be durable
 //             before another builds on it (Durability::kRelaxed). The turn costs nothing beside the device.
 //
-// Over a private mapping of memory (domain/paged.h; Placement::kPrivatePages) 5 stores in private pages, and a truncation, by
+// Over a private mapping of memory (domain/in_private_pages.h; Placement::kPrivatePages) 5 stores in private pages, and a truncation, by
 // default in the background, brings words home from the records: SoftWrAP (MSST 2015) with the MMU for its alias table.
 //
 // An engine that differs in its log only takes another `Log`; papers/ has such ones.
@@ -80,9 +80,8 @@ class Redo : public EngineOn<D> {
 
  protected:
   using Base::domain_, Base::fail, Base::parts_, Base::poison, Base::refuse_if_poisoned;
-  static constexpr bool kPaged = PagedDomain<D>;
   /// What is stored home stands in private pages, and the records are brought home from there.
-  static constexpr bool kAside = kHomeIsElsewhere<D>;
+  static constexpr bool kPrivatePages = kPrivatePagesOverMemory<D>;
 
  public:
   using Base::poisoned;
@@ -104,9 +103,9 @@ class Redo : public EngineOn<D> {
 
   void commit(Tx& tx, std::size_t slot_index, Durability durability) override {
     refuse_if_poisoned();
-    if constexpr (kPaged) make_pages_few();
+    if constexpr (PrivatePagesDomain<D>) make_pages_few();
     commit_buffered(tx, slot_index, durability);
-    if constexpr (kPaged) retire_soon(slot_index);
+    if constexpr (PrivatePagesDomain<D>) retire_soon(slot_index);
   }
 
   /// The commit told above.
@@ -122,10 +121,10 @@ class Redo : public EngineOn<D> {
     {
       const CommitWindow window(*parts_.clock, parts_.logs->slot(slot_index));  // 2
       const std::uint64_t stamp = window.stamp();
-      if (stamp != tx.snapshot() + 1 && !tx.validate()) throw Conflict{};  // 3
-      append(slot_index, turn, stamp, record, waits);                      // 4
-      store_home(slot_index, tx.writes());                                 // 5
-      tx.make_visible(stamp);                                              // 6
+      tx.validate_at(stamp);                           // 3
+      append(slot_index, turn, stamp, record, waits);  // 4
+      store_home(slot_index, tx.writes());             // 5
+      tx.make_visible(stamp);                          // 6
     }
     tx.finish();  // 7
     if (!waits) flusher_.nudge();
@@ -151,12 +150,12 @@ class Redo : public EngineOn<D> {
   void truncate() override {
     const std::lock_guard lock(truncation_);
     refuse_if_poisoned();
-    if (kAside) return consume();
+    if (kPrivatePages) return consume();
     empty_logs();
   }
 
   void set_truncation(Truncation truncation) override {
-    if (kAside && truncation != Truncation::kAuto && truncation != Truncation::kBackground &&
+    if (kPrivatePages && truncation != Truncation::kAuto && truncation != Truncation::kBackground &&
         truncation != Truncation::kWhenFull)
       refuse_truncation();
     const std::lock_guard one_at_a_time(mode_mutex_);
@@ -173,8 +172,16 @@ class Redo : public EngineOn<D> {
     if (mode() == Truncation::kBackground) start_consumer();
   }
   Truncation truncation() const override { return mode(); }
+  void close() override {
+    {
+      const std::lock_guard one_at_a_time(mode_mutex_);
+      consumer_.stop();
+    }
+    flusher_.stop();
+    truncate();
+  }
   PrivatePages* pages_for_open_words() override {
-    if constexpr (kAside) {
+    if constexpr (kPrivatePages) {
       return &domain_.pages();
     } else {
       return nullptr;
@@ -186,7 +193,7 @@ class Redo : public EngineOn<D> {
   void initialise_in_place(Tx& tx) {
     // On files a new object's pages would be a write of their own, beside the log's, that each commit has to wait for.
     // In a private mapping they would have to go home past the records.
-    if (!kAside && parts_.region->domain() != DomainKind::kSync &&
+    if (!kPrivatePages && parts_.region->domain() != DomainKind::kSync &&
         parts_.region->superblock().version >= kInPlaceSinceVersion)
       tx.initialise_through(this, parts_.tuning.in_place_bytes);
   }
@@ -364,7 +371,7 @@ class Redo : public EngineOn<D> {
   }
   /// With private pages, after a commit.
   void retire_soon(std::size_t slot_index)
-    requires PagedDomain<D>;
+    requires PrivatePagesDomain<D>;
 
   // ---- relaxed durability -----------------------------------------------------------------------
 
@@ -389,7 +396,7 @@ class Redo : public EngineOn<D> {
   }
   /// Of private pages, before a commit that may need more of them.
   void make_pages_few()
-    requires PagedDomain<D>
+    requires PrivatePagesDomain<D>
   {
     if (!domain_.pages().are_too_many()) return;
     const std::lock_guard lock(truncation_);
@@ -403,7 +410,7 @@ class Redo : public EngineOn<D> {
   Truncation mode() const { return mode_.load(std::memory_order_relaxed); }
   Truncation resolved(Truncation truncation) const {
     if (truncation != Truncation::kAuto) return truncation;
-    if (kAside) return Truncation::kBackground;
+    if (kPrivatePages) return Truncation::kBackground;
     return parts_.region->domain() == DomainKind::kSync ? Log::kOnFiles : Log::kOnMemory;
   }
 

@@ -12,14 +12,14 @@ template <Domain D, class Log>
 void Redo<D, Log>::empty_logs() {
   {
     const CommitGate gate(*parts_.clock, *parts_.logs);
-    if constexpr (kPaged) domain_.pages().begin_generation();
+    if constexpr (PrivatePagesDomain<D>) domain_.pages().begin_generation();
     empty_closed_logs();
   }
-  if constexpr (kPaged) domain_.pages().give_back();
+  if constexpr (PrivatePagesDomain<D>) domain_.pages().give_back();
 }
 template <Domain D, class Log>
 void Redo<D, Log>::empty_closed_logs() {
-  if (kAside) return consume_up_to(parts_.clock->now());
+  if (kPrivatePages) return consume_up_to(parts_.clock->now());
   const Site site = mode() == Truncation::kNextCommit ? Site::kHome : Site::kHomeBulk;
   PrimitivesOf<D> primitives(domain_);
   if (!parts_.logs->truncate(primitives, parts_.clock->now(), site)) fail();
@@ -38,7 +38,7 @@ void Redo<D, Log>::empty_full_log() {
 
 template <Domain D, class Log>
 void Redo<D, Log>::consume() {
-  if constexpr (kPaged) domain_.pages().begin_generation();
+  if constexpr (PrivatePagesDomain<D>) domain_.pages().begin_generation();
   const std::uint64_t last_stamp = parts_.clock->now();
   LogArea& logs = *parts_.logs;
   // A commit with a stamp up to the last announced itself before it drew. Those under way now may be among them.
@@ -48,13 +48,13 @@ void Redo<D, Log>::consume() {
       std::this_thread::yield();
   }
   consume_up_to(last_stamp);
-  if constexpr (kPaged) domain_.pages().give_back();
+  if constexpr (PrivatePagesDomain<D>) domain_.pages().give_back();
 }
 template <Domain D, class Log>
 void Redo<D, Log>::consume_up_to(std::uint64_t last_stamp) {
   PrimitivesOf<D> primitives(domain_);
   bool consumed = false;
-  if constexpr (kAside) {
+  if constexpr (kPrivatePages) {
     class BringHome final : public HomeWriter {
      public:
       explicit BringHome(D& domain) : domain_(&domain) {}
@@ -100,7 +100,7 @@ void Redo<D, Log>::wake_consumer(const LogSlot& slot) {
 /// The background is the default of private pages over memory: its thread starts when there is something to do, not with the pool.
 template <Domain D, class Log>
 void Redo<D, Log>::retire_soon(std::size_t slot_index)
-  requires PagedDomain<D>
+  requires PrivatePagesDomain<D>
 {
   if (mode() != Truncation::kBackground) return;
   if (!domain_.pages().are_many() && !is_half_full(log_slot(slot_index))) return;

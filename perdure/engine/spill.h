@@ -43,7 +43,7 @@ class Spill {
     E& engine = *engine_;
     if (TornbitLog::log_words(record.size()) <= limit) return;
     const std::span<const Word> entries(record.data() + 1, record.size() - 1);
-    space_ = engine.parts_.heap->reserve(tx.heap_cache(), entries.size_bytes());
+    space_ = tx.reserve(entries.size_bytes());
     tx.outdate(space_, entries.size_bytes());
     engine.truncate();
     engine.forget(space_, entries.size_bytes());

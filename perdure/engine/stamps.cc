@@ -7,7 +7,7 @@ template class Redo<Adr<x86::Clwb>>;
 template class Redo<AnyMemory>;
 template class Redo<Eadr>;
 template class Redo<Dram>;
-template class Redo<Paged<AnyMemory>>;
-template class Redo<Paged<Sync<RegionDevice>>>;
+template class Redo<InPrivatePages<AnyMemory>>;
+template class Redo<InPrivatePages<Sync<RegionDevice>>>;
 
 }  // namespace perdure

@@ -13,8 +13,8 @@ extern template class Redo<Adr<x86::Clwb>>;
 extern template class Redo<AnyMemory>;
 extern template class Redo<Eadr>;
 extern template class Redo<Dram>;
-extern template class Redo<Paged<AnyMemory>>;
-extern template class Redo<Paged<Sync<RegionDevice>>>;
+extern template class Redo<InPrivatePages<AnyMemory>>;
+extern template class Redo<InPrivatePages<Sync<RegionDevice>>>;
 
 /// Calls make(domain) with the domain of memory of `kind`, one of the first four, and returns what that returns.
 template <class Make>

@@ -8,6 +8,7 @@
 
 #include "perdure/base/check.h"
 #include "perdure/domain/primitives.h"
+#include "perdure/engine/engine.h"
 #include "perdure/heap/heap.h"
 #include "perdure/region/region.h"
 
@@ -20,7 +21,8 @@ constexpr std::uint64_t kStreamedBytes = 1024;
 
 }  // namespace
 
-Tx::Tx(const TxWorld& world) : world_(&world), heap_cache_(std::make_unique<HeapCache>()) {}
+Tx::Tx(const TxWorld& world, std::size_t slot)
+    : world_(&world), heap_cache_(std::make_unique<HeapCache>()), slot_(slot) {}
 Tx::~Tx() = default;
 
 bool Tx::storable_elsewhere(Offset at) const {
@@ -222,10 +224,31 @@ void Tx::write_exact(void* to, const void* from, std::size_t bytes) {
   }
 }
 
+Offset Tx::reserve(std::uint64_t bytes) {
+  for (;;) {
+    if (const Offset object = world_->heap->reserve(*heap_cache_, bytes); object != 0)
+      return object;
+    Heap::Change change(*world_->heap, *heap_cache_, bytes);
+    while (change.next()) {
+      if (change.outdated.bytes != 0) outdate(change.outdated.begin, change.outdated.bytes);
+      if (!change.writes.empty()) world_->engine->publish(change.writes, slot_);
+      if (change.segments != 0) grow(change.segments, change.least_segments);
+    }
+  }
+}
+
+void Tx::grow(std::uint64_t segments, std::uint64_t least) {
+  const Word fresh = heap_layout::segment_word(heap_layout::SegmentKind::kFree);
+  auto grown = world_->engine->grow(segments, fresh);
+  if (!grown && grown.error().code == Code::kNoSpace && segments > least)
+    grown = world_->engine->grow(least, fresh);
+  grown.value();
+}
+
 void* Tx::allocate(std::size_t bytes) {
   if (read_only_)
     throw Exception(Code::kMisuse, "an allocation in a read_only() transaction; use atomically()");
-  const Offset object = world_->heap->reserve(*heap_cache_, bytes);
+  const Offset object = reserve(bytes);
   try {
     allocated_.insert(object);
   } catch (...) {

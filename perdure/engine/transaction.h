@@ -24,6 +24,7 @@
 
 namespace perdure {
 
+class Engine;
 class Heap;
 struct HeapCache;
 class Primitives;
@@ -38,6 +39,7 @@ struct TxWorld {
   LockTable* locks;
   CommitClock* clock;
   Heap* heap;
+  Engine* engine;  // makes durable what the heap needs for a reservation
   /// Addresses from base on that are persistent. Where that is all of them (an ordinary pool) a store elsewhere is
   /// refused; in a persistent address space what lies outside is volatile: isolated, but not logged.
   std::uint64_t range_bytes = ~std::uint64_t{0};
@@ -51,8 +53,8 @@ struct TxWorld {
 /// Threads: one.
 class alignas(kLineBytes) Tx {
  public:
-  /// `world` must outlive it.   Throws: std::bad_alloc.
-  explicit Tx(const TxWorld& world);
+  /// `world` must outlive it. `slot`: of the thread's log.   Throws: std::bad_alloc.
+  Tx(const TxWorld& world, std::size_t slot);
   virtual ~Tx();
   Tx(const Tx&) = delete;
   Tx& operator=(const Tx&) = delete;
@@ -181,8 +183,11 @@ class alignas(kLineBytes) Tx {
   const std::vector<InPlace>& in_place() const { return in_place_; }
 
   std::uint64_t snapshot() const { return snapshot_; }
-  /// Whether everything read is still what it was.
-  bool validate() const;
+  /// Before a commit under `stamp`, which was drawn already. Throws Conflict unless everything read is still what it was.
+  void validate_at(std::uint64_t stamp) const {
+    if (stamp != snapshot_ + 1 && !validate())
+      throw Conflict{};  // else nobody has committed since the snapshot
+  }
   /// After the commit: makes it visible under `stamp`.
   void make_visible(std::uint64_t stamp) noexcept;
   /// Then: gives freed space back and ends the transaction. It may wait for the heap, and whoever has
@@ -190,7 +195,10 @@ class alignas(kLineBytes) Tx {
   void finish() noexcept;
   /// Undoes everything. Never fails.
   void roll_back() noexcept;
-  HeapCache& heap_cache() { return *heap_cache_; }
+  /// Takes space of the heap, which is the caller's until it is published or cancelled; what the heap needs for that becomes
+  /// durable first.
+  /// Errors: as Heap::reserve() and Engine::publish(); may end the attempt with a Conflict.
+  Offset reserve(std::uint64_t bytes);
   /// Gives the lines of free space a new version, before something writes them past the
   /// transactions. Without it a reader that still holds a pointer to what was freed there would
   /// take the new bytes for the object's. May end the attempt with a Conflict.
@@ -320,6 +328,9 @@ class alignas(kLineBytes) Tx {
   }
   [[noreturn]] void refuse_store() const;
   void end() noexcept;
+  /// Whether everything read is still what it was.
+  bool validate() const;
+  void grow(std::uint64_t segments, std::uint64_t least);
   /// The heap's answer about an object, unless the question came from a state that another commit
   /// has overtaken.
   template <class Question>
@@ -367,6 +378,7 @@ class alignas(kLineBytes) Tx {
   std::size_t callers_ = 0;  // of allocated_, the first ones
   OffsetSet freed_;
   std::unique_ptr<HeapCache> heap_cache_;
+  std::size_t slot_;
   Solitude::Place place_;
 };
 

@@ -15,9 +15,8 @@ using heap_layout::kBitsPerWord;
 using heap_layout::kClassBytes;
 using heap_layout::SegmentKind;
 
-Heap::Heap(Region& region, Services services)
+Heap::Heap(Region& region)
     : region_(&region),
-      services_(std::move(services)),
       blocks_per_segment_(heap_layout::blocks_per_segment(region.geometry())),
       meta_blocks_(heap_layout::meta_blocks(region.geometry())),
       segments_(std::make_unique<std::atomic<Segment*>[]>(region.max_segments())) {}
@@ -56,7 +55,7 @@ Offset Heap::reserve(Cache& cache, std::uint64_t bytes) {
       throw Exception(Code::kNoSpace,
                       region_->path() + ": an object of " + std::to_string(bytes) +
                           " bytes is larger than the pool's capacity; create a larger pool");
-    return reserve_huge((bytes + geometry().segment_bytes - 1) / geometry().segment_bytes);
+    return reserve_huge(huge_segments(bytes));
   }
   const std::size_t size_class = heap_layout::class_of(bytes);
   std::uint32_t& mine = cache.block[size_class];
@@ -66,6 +65,7 @@ Offset Heap::reserve(Cache& cache, std::uint64_t bytes) {
       disown(std::exchange(mine, 0));
     }
     mine = acquire_block(size_class);
+    if (mine == 0) return 0;
   }
 }
 
@@ -87,18 +87,14 @@ Offset Heap::take_bit(std::uint32_t number) {
   return 0;
 }
 
-/// A block of the class with free objects, owned by the caller; 1 + its number.
+/// A block of the class with free objects, owned by the caller; 1 + its number. 0: there is none.
 std::uint32_t Heap::acquire_block(std::size_t size_class) {
-  {
-    ClassList& list = classes_[size_class];
-    const std::lock_guard lock(list.mutex);
-    if (!list.partial.empty()) {
-      const std::uint32_t block = list.partial.back();
-      list.partial.pop_back();
-      return block;  // stays `listed`: owned from here on
-    }
-  }
-  return activate_block(size_class);
+  ClassList& list = classes_[size_class];
+  const std::lock_guard lock(list.mutex);
+  if (list.partial.empty()) return 0;
+  const std::uint32_t block = list.partial.back();
+  list.partial.pop_back();
+  return block;  // stays `listed`: owned from here on
 }
 
 void Heap::disown(std::uint32_t block_plus_one) {
@@ -112,34 +108,6 @@ void Heap::disown(std::uint32_t block_plus_one) {
   if (block.free_objects.load(std::memory_order_seq_cst) == 0) return;
   block.listed.store(true, std::memory_order_relaxed);
   list.partial.push_back(block_plus_one);
-}
-
-/// Turns a free block into an empty superblock. Its own record, ahead of the caller's transaction:
-/// a cut afterwards leaves an empty superblock, which is no leak.
-std::uint32_t Heap::activate_block(std::size_t size_class) {
-  const std::lock_guard lock(blocks_mutex_);
-  const std::uint64_t number = find_blocks(1);
-  const std::size_t objects = heap_layout::objects_in_block(size_class);
-  std::vector<MaskedWrite> writes;
-  writes.push_back({class_word_offset(number),
-                    heap_layout::block_word(BlockKind::kSmall, size_class), kWholeWord});
-  for (std::size_t w = 0; w * kBitsPerWord < objects; ++w) {
-    writes.push_back(
-        {bitmap_offset(number) + w * kWordBytes, heap_layout::bitmap_word(0), kWholeWord});
-  }
-  services_.publish(writes);
-  Block& block = block_at(number);
-  block.size_class.store(static_cast<std::uint8_t>(size_class), std::memory_order_relaxed);
-  block.listed.store(true, std::memory_order_relaxed);
-  block.free_objects.store(static_cast<std::uint32_t>(objects), std::memory_order_relaxed);
-  for (std::size_t w = 0; w < block.free_bits.size(); ++w) {
-    const std::size_t here = objects > w * 64 ? std::min<std::size_t>(64, objects - w * 64) : 0;
-    block.free_bits[w].store(here == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << here) - 1,
-                             std::memory_order_relaxed);
-  }
-  block.kind.store(BlockKind::kSmall, std::memory_order_release);
-  set_free(number, false);
-  return static_cast<std::uint32_t>(number + 1);
 }
 
 // ---- publishing, freeing ------------------------------------------------------------------------

@@ -20,7 +20,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <span>
+#include <optional>
 #include <vector>
 
 #include "perdure/base/masked_write.h"
@@ -37,18 +37,6 @@ struct HeapCache {
 
 class Heap {
  public:
-  /// What the heap needs from the floor above, called a few times per megabyte allocated.
-  struct Services {
-    /// Makes `writes` durable as one atomic record of its own; throws Exception when the storage
-    /// fails.
-    std::function<void(std::span<const MaskedWrite>)> publish;
-    /// Called before free space becomes metadata; see Tx::outdate. May throw Conflict; nothing has
-    /// changed then.
-    std::function<void(Offset begin, std::uint64_t bytes)> outdate;
-    /// Region::grow with the pool's domain.
-    std::function<Result<void>(std::uint64_t segments)> grow;
-  };
-
   using Cache = HeapCache;
 
   struct Usage {
@@ -58,7 +46,7 @@ class Heap {
     std::uint64_t free_blocks = 0;
   };
 
-  Heap(Region& region, Services services);
+  explicit Heap(Region& region);
   ~Heap();
   Heap(const Heap&) = delete;
   Heap& operator=(const Heap&) = delete;
@@ -69,8 +57,10 @@ class Heap {
   Result<void> open(std::vector<std::string>* findings = nullptr);
 
   /// Takes space for `bytes` (16-byte aligned), contents undefined. Volatile until published.
-  /// Errors: throws Exception kNoSpace (pool unchanged), kInvalid (0 bytes), kPoisoned.
+  /// Returns 0 when a Change has to be made first, and then it is to be called again (Tx::reserve does both).
+  /// Errors: throws Exception kNoSpace (pool unchanged), kInvalid (0 bytes).
   Offset reserve(Cache& cache, std::uint64_t bytes);
+  class Change;
   /// Gives a reservation back that was not published.
   void cancel(Offset object);
   /// Appends the writes that make a reservation permanent.
@@ -126,20 +116,18 @@ class Heap {
 
   Offset take_bit(std::uint32_t block);
   std::uint32_t acquire_block(std::size_t size_class);
-  std::uint32_t activate_block(std::size_t size_class);
   void disown(std::uint32_t block);
   Offset reserve_extent(std::uint64_t blocks);
   Offset reserve_huge(std::uint64_t segments);
-  std::uint64_t find_blocks(std::uint64_t count);
-  void format_segment(std::uint64_t index);
-  void grow_by(std::uint64_t segments);
+  std::uint64_t huge_segments(std::uint64_t bytes) const;
+  std::optional<std::uint64_t> find_blocks(std::uint64_t count);
+  std::optional<std::uint64_t> find_free_segment() const;
+  std::optional<std::uint64_t> find_segments(std::uint64_t count, std::uint64_t& missing) const;
   std::uint32_t take_empty_block(std::size_t size_class, std::size_t& at);
-  bool reclaim_empty_blocks();
   void add_segment(std::uint64_t index, heap_layout::SegmentKind kind, std::uint64_t argument);
   Result<void> open_segment(std::uint64_t index, std::vector<std::string>* findings);
 
   Region* region_;
-  Services services_;
   std::uint64_t blocks_per_segment_;
   std::uint64_t meta_blocks_;
   std::unique_ptr<std::atomic<Segment*>[]> segments_;
@@ -152,6 +140,63 @@ class Heap {
     std::vector<std::uint32_t> partial;  // blocks with free objects that no thread owns
   };
   std::array<ClassList, heap_layout::kClasses> classes_;
+};
+
+/// What has to become durable before a reservation can be made: a superblock, a segment of blocks, a larger pool. The heap
+/// itself makes nothing durable; it says, step by step, what whoever reserves has to do:
+///   Heap::Change change(heap, cache, bytes);
+///   while (change.next()) { ... }
+/// A step has happened when the next one is asked for. A change that is left before then, by an exception, ends with the
+/// step before; the heap is whole in either case, as it is after a crash between two steps.
+/// Threads: one. It holds the heap's lock: nobody else changes metadata meanwhile.
+class Heap::Change {
+ public:
+  Change(Heap& heap, HeapCache& cache, std::uint64_t bytes);
+  ~Change();
+  Change(const Change&) = delete;
+  Change& operator=(const Change&) = delete;
+
+  /// False: there is nothing more to do.
+  bool next();
+
+  // ---- the step: in this order, what of it is not empty --------------------------------------------
+  /// Free space that becomes metadata: who still reads there has to see a conflict (Tx::outdate).
+  Extent outdated{};
+  /// To be made durable as one atomic record.
+  std::vector<MaskedWrite> writes;
+  /// So many segments are to be added to the pool; where there is no room for them, `least_segments`.
+  std::uint64_t segments = 0;
+  std::uint64_t least_segments = 0;
+
+ private:
+  enum class Kind : std::uint8_t {
+    kNone,  // another thread was quicker
+    kActivate,
+    kFormat,
+    kReclaim,  // or, where there is nothing to reclaim, kGrow
+    kGrow,
+  };
+  void plan_for_blocks(std::size_t size_class, std::uint64_t blocks);
+  void grow_by(std::uint64_t least);
+  bool prepare();
+  void activate();
+  void format();
+  bool reclaim();
+  void done();
+  void done_activating();
+  void done_formatting();
+  void put_back();
+
+  Heap* heap_;
+  HeapCache* cache_;
+  std::unique_lock<std::mutex> lock_;
+  Kind kind_ = Kind::kNone;
+  bool pending_ = false;         // a step was asked for, and has not happened
+  bool last_ = false;            // no other follows it
+  std::size_t size_class_ = 0;   // kActivate: of the superblock; kReclaim: whose list is looked at
+  std::uint64_t at_ = 0;         // kActivate, kReclaim: the block; kFormat: the segment
+  std::uint64_t formatted_ = 0;  // kFormat: so many of its blocks
+  std::size_t looked_at_ = 0;    // kReclaim: so many of that list
 };
 
 }  // namespace perdure

@@ -32,13 +32,7 @@ struct HeapOnImage {
     auto opened = image.region();
     if (!opened) return opened.error();
     region = std::move(opened).value();
-    heap.reset(new Heap(*region, {[this](std::span<const MaskedWrite> writes) { apply(writes); },
-                                  [](Offset, std::uint64_t) {},
-                                  [this](std::uint64_t count) {
-                                    return region->grow(
-                                        domain, count,
-                                        heap_layout::segment_word(heap_layout::SegmentKind::kFree));
-                                  }}));
+    heap.reset(new Heap(*region));
     cache = {};
     return heap->open(findings);
   }
@@ -54,8 +48,23 @@ struct HeapOnImage {
     apply(writes);
   }
   Offset allocate(std::uint64_t bytes) { return allocate(cache, bytes); }
+  Offset reserve(std::uint64_t bytes) { return reserve(cache, bytes); }
+  Offset reserve(Heap::Cache& from, std::uint64_t bytes) {
+    for (;;) {
+      if (const Offset object = heap->reserve(from, bytes); object != 0) return object;
+      Heap::Change change(*heap, from, bytes);
+      while (change.next()) {
+        if (!change.writes.empty()) apply(change.writes);
+        if (change.segments == 0) continue;
+        const Word fresh = heap_layout::segment_word(heap_layout::SegmentKind::kFree);
+        auto grown = region->grow(domain, change.segments, fresh);
+        if (!grown) grown = region->grow(domain, change.least_segments, fresh);
+        grown.value();
+      }
+    }
+  }
   Offset allocate(Heap::Cache& from, std::uint64_t bytes) {
-    const Offset object = heap->reserve(from, bytes);
+    const Offset object = reserve(from, bytes);
     publish(object);
     return object;
   }
@@ -168,7 +177,7 @@ void run_against_model(std::uint64_t seed, int steps, std::uint64_t largest) {
       on.free(victim->first);
       model.erase(victim);
     } else if (dice < 98) {
-      const Offset dropped = on.heap->reserve(on.cache, 1 + random() % 5000);
+      const Offset dropped = on.reserve(1 + random() % 5000);
       ASSERT_EQ(model.count(dropped), 0u);
       on.heap->cancel(dropped);
     } else if (dice < 99) {
@@ -224,7 +233,7 @@ TEST(Heap, AReservationLeavesNoTraceOnMedia) {
   HeapOnImage on;
   on.allocate(100);  // so that the block is there
   const Image before = on.image;
-  const Offset object = on.heap->reserve(on.cache, 100);
+  const Offset object = on.reserve(100);
   EXPECT_TRUE(on.image == before);
   ASSERT_TRUE(on.restart().ok());
   EXPECT_EQ(on.objects().count(object), 0u);
@@ -557,7 +566,7 @@ TEST(HeapReclaim, WhatCouldNotBePublishedIsStillASuperblock) {
   on.heap->release_cache(on.cache);
   for (int left = 3; left >= 0; --left) {
     on.publishes_left = left;
-    EXPECT_THROW((void)on.heap->reserve(on.cache, 40'000), Exception);
+    EXPECT_THROW((void)on.reserve(40'000), Exception);
   }
   on.publishes_left = -1;
   std::vector<Offset> extents;

@@ -524,7 +524,7 @@ std::size_t ObjectCore::number_of(const void* key) const {
 void* ObjectCore::allocate(Session& session, std::uint64_t bytes) {
   if (session.tx != nullptr) return session.tx->allocate(bytes);
   Heap& heap = pool_->core().heap();
-  const Offset object = heap.reserve(pool_->core().context().tx.heap_cache(), bytes);
+  const Offset object = pool_->core().context().tx.reserve(bytes);
   std::vector<MaskedWrite> writes;
   heap.publish_writes(object, writes);
   store_directly(writes);

@@ -46,7 +46,7 @@ class Region {
     std::uint64_t features = 0;  // incompatible feature bits that the file must have, and no others
     /// Addresses from base on that are persistent: see TxWorld.
     std::uint64_t range_bytes = ~std::uint64_t{0};
-    /// On memory: base() is a private mapping from the heap on, and home() the shared one (domain/paged.h). On files the
+    /// On memory: base() is a private mapping from the heap on, and home() the shared one (domain/in_private_pages.h). On files the
     /// mapping is private anyway.
     bool private_heap = false;
   };

@@ -93,8 +93,8 @@ class PoolSession final : public Session {
   static EngineSource source_for(const Scenario& scenario, Lab& lab, WorkingView* view) {
     EngineSource source{[&lab, view](const EngineParts& parts) -> std::unique_ptr<Engine> {
       if (view == nullptr) return std::make_unique<Redo<Lab::LabDomain>>(parts, lab.domain());
-      return std::make_unique<Redo<Paged<MemoryOnly>>>(parts,
-                                                       view->domain(MemoryOnly(lab.domain())));
+      return std::make_unique<Redo<InPrivatePages<MemoryOnly>>>(
+          parts, view->domain(MemoryOnly(lab.domain())));
     }};
     if (scenario.engine) source = scenario.engine(lab);
     source.make = [make = std::move(source.make), &scenario](EngineParts parts) {

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <memory>
 
-#include "perdure/domain/paged.h"
+#include "perdure/domain/in_private_pages.h"
 #include "perdure/region/file.h"
 
 namespace perdure::crash {
@@ -39,8 +39,8 @@ class WorkingView {
   PrivatePages& pages() { return *pages_; }
   /// `inner` is the domain of the memory's own addresses.
   template <Domain D>
-  Paged<D> domain(D inner) {
-    return Paged<D>(*pages_, memory_->base() - base_, std::move(inner));
+  InPrivatePages<D> domain(D inner) {
+    return InPrivatePages<D>(*pages_, memory_->base() - base_, std::move(inner));
   }
 
  private:

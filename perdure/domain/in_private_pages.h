@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Paged: a domain under a private mapping. The program works there, in copies of pages; home is the same bytes elsewhere.
+// InPrivatePages: a domain under a private mapping. The program works there, in copies of pages; home is the same bytes elsewhere.
 // Paper:      SoftWrAP (MSST 2015): its alias table, done by the MMU. A load needs no look-up.
 //
 // Memory: home is a second, shared mapping of the same file. store() changes the private page only; what records say is
@@ -20,13 +20,13 @@
 namespace perdure {
 
 template <Domain D>
-class Paged {
+class InPrivatePages {
  public:
   /// Whether the domain below writes what stands in the pages.
   static constexpr bool kWritesPages = PostingDomain<D>;
 
   /// `to_home`: from a byte of the private mapping to its home; 0 on files.
-  Paged(PrivatePages& pages, std::ptrdiff_t to_home, D inner)
+  InPrivatePages(PrivatePages& pages, std::ptrdiff_t to_home, D inner)
       : pages_(&pages), to_home_(to_home), inner_(std::move(inner)) {}
 
   void store(Word* word, Word value) {
@@ -79,27 +79,27 @@ class Paged {
   /// Where each store is one to the home, too. For recovery, and for structures whose words no record names.
   class Direct {
    public:
-    explicit Direct(Paged& paged) : paged_(&paged) {}
+    explicit Direct(InPrivatePages& domain) : domain_(&domain) {}
     void store(Word* word, Word value) {
-      paged_->in_both(
-          word, 1, [&](Word* to) { paged_->inner_.store(to, value); },
+      domain_->in_both(
+          word, 1, [&](Word* to) { domain_->inner_.store(to, value); },
           [&] { CachedStores::store(word, value); });
     }
     void merge(Word* word, Word value, Word mask) {
-      paged_->in_both(
-          word, 1, [&](Word* to) { paged_->inner_.merge(to, value, mask); },
+      domain_->in_both(
+          word, 1, [&](Word* to) { domain_->inner_.merge(to, value, mask); },
           [&] { CachedStores::merge(word, value, mask); });
     }
     void write_through(Word* words, const Word* values, std::size_t count, Site site) {
-      paged_->write_through(words, values, count, site);
+      domain_->write_through(words, values, count, site);
     }
     void flush(const void* address, std::size_t bytes, Site site) {
-      paged_->flush(address, bytes, site);
+      domain_->flush(address, bytes, site);
     }
-    bool fence(Site site) { return paged_->fence(site); }
+    bool fence(Site site) { return domain_->fence(site); }
 
    private:
-    Paged* paged_;
+    InPrivatePages* domain_;
   };
   Direct direct() { return Direct(*this); }
 
@@ -132,12 +132,12 @@ class Paged {
 };
 
 template <class D>
-concept PagedDomain = requires { D::kWritesPages; };
+concept PrivatePagesDomain = requires { D::kWritesPages; };
 
 /// Whether what is stored is not home yet.
 template <class D>
-inline constexpr bool kHomeIsElsewhere = false;
-template <PagedDomain D>
-inline constexpr bool kHomeIsElsewhere<D> = !D::kWritesPages;
+inline constexpr bool kPrivatePagesOverMemory = false;
+template <PrivatePagesDomain D>
+inline constexpr bool kPrivatePagesOverMemory<D> = !D::kWritesPages;
 
 }  // namespace perdure
