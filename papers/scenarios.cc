@@ -28,13 +28,20 @@ Scenario named(Scenario s, const std::string& prefix, const std::string& how,
 
 }  // namespace
 
+LabOptions eventful() {
+  LabOptions options;
+  options.tables.limits = {64, 16, 64};
+  options.choice = kByTurns;
+  return options;
+}
+
 template <>
 Scenario on<Mnemosyne>(Scenario s) {
   return s;
 }
 template <>
 Scenario on<PrivatePlacement>(Scenario s) {
-  return crash::paged(std::move(s));
+  return crash::in_private_pages(std::move(s));
 }
 template <>
 Scenario on<Nonatomic>(Scenario s) {
@@ -50,16 +57,12 @@ Scenario on<Blurred>(Scenario s) {
 }
 template <>
 Scenario on<Adaptive>(Scenario s) {
-  LabOptions options;
-  options.choice = kByTurns;
-  return named<Adaptive>(std::move(s), "adaptive-", "now in the log, now buffered", options);
+  return named<Adaptive>(std::move(s), "adaptive-", "now in the log, now buffered", eventful());
 }
 template <>
 Scenario on<Tables>(Scenario s) {
-  LabOptions options;
-  options.tables.limits = {64, 16, 64};
   s.truncation = Truncation::kWhenFull;
-  return named<Tables>(std::move(s), "softwrap-", "words go home from a table", options);
+  return named<Tables>(std::move(s), "softwrap-", "words go home from a table", eventful());
 }
 template <>
 Scenario on<Undo>(Scenario s) {
@@ -67,6 +70,7 @@ Scenario on<Undo>(Scenario s) {
 }
 template <>
 Scenario on<UndoObjects>(Scenario s) {
+  ++s.geometry.log_slots;  // the heap's
   return named<UndoObjects>(std::move(s), "undo-objects-",
                             "objects copied, and changed where they are");
 }

@@ -12,8 +12,10 @@ namespace perdure::papers {
 /// All there are. Names are unique.
 std::vector<crash::Subject> scenarios();
 
-/// The scenario on the engine E, with options that let everything happen soon: small tables that whoever finds one full
-/// retires, an adaptive engine without a clock. Its name and claim say so.
+/// With which everything happens soon: small tables, and an adaptive engine without a clock.
+LabOptions eventful();
+
+/// The scenario on the engine E, with those options; tables are retired by whoever finds one full. Its name and claim say so.
 template <class E>
 crash::Scenario on(crash::Scenario scenario);
 

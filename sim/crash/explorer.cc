@@ -34,6 +34,10 @@ std::string text_of(const Cut& cut) {
 bool is_barrier(const TraceEvent& event) {
   return event.kind == TraceEvent::Kind::kFence || event.kind == TraceEvent::Kind::kSync;
 }
+/// Where images are tried: as each may be possible for the last time.
+bool ends_moment(const TraceEvent& event) {
+  return is_barrier(event) || event.kind == TraceEvent::Kind::kMark;
+}
 
 class Explorer {
  public:
@@ -215,6 +219,14 @@ bool Explorer::cut_trace(unsigned depth, Media& media, Bounds bounds) {
   for (const TraceEvent& event : events) {
     if (event.kind == TraceEvent::Kind::kMark) last = event.offset - 1;  // none follows it
   }
+  const std::uint64_t most = depth == 0 ? options_.most_points : options_.nested_most_points;
+  const auto moments = static_cast<std::uint64_t>(
+      each_store_ ? events.size() : std::count_if(events.begin(), events.end(), ends_moment));
+  // Apart from those of the other choices at the same event.
+  constexpr std::uint64_t kOfPoints = 1 << 8;
+  const auto is_sampled = [&](std::size_t event) {
+    return moments <= most || Random(options_.seed, kOfPoints + depth, event).below(moments) < most;
+  };
   // Whether an image is possible that no earlier cut has tried. The bare image under a recovery has
   // been.
   bool fresh = depth == 0;
@@ -225,7 +237,7 @@ bool Explorer::cut_trace(unsigned depth, Media& media, Bounds bounds) {
       if (wanted->event == i) return cut_at(depth, i, media, bounds);
     } else if (fresh && (end || after_mark || is_barrier(events[i]) || each_store_)) {
       // All that is possible between two barriers is possible right before the second.
-      if (!cut_at(depth, i, media, bounds)) return false;
+      if (is_sampled(i) && !cut_at(depth, i, media, bounds)) return false;
       fresh = false;
     } else if (fresh && nest_into(depth) &&
                Random(options_.seed, depth, i).below(options_.kill_every) == 0) {

@@ -146,9 +146,12 @@ struct Options {
   /// single units there, single units missing, pairs, random subsets.
   std::uint64_t full_limit = 4096;
   std::uint64_t samples = 96;
+  /// Moments of the run that are cut: about so many, at random, where there are more.
+  std::uint64_t most_points = ~std::uint64_t{0};
   /// The same for recoveries that are cut again.
   std::uint64_t nested_full_limit = 64;
   std::uint64_t nested_samples = 8;
+  std::uint64_t nested_most_points = ~std::uint64_t{0};
   /// One image in so many has its recovery cut again, but two of each moment at least; 1: all.
   std::uint64_t nest_every = 512;
   /// 1: recoveries are not cut; 2: they are; 3: and the recoveries from that, and so on.

@@ -35,8 +35,8 @@ std::vector<Subject> registry() {
   return all;
 }
 
-Scenario paged(Scenario s) {
-  s.name = "paged-" + s.name;
+Scenario in_private_pages(Scenario s) {
+  s.name = "private-pages-" + s.name;
   s.claim += " (words go home from private pages)";
   s.placement = Placement::kPrivatePages;
   s.truncation = Truncation::kWhenFull;

@@ -28,8 +28,16 @@ T& root_of(Pool& pool, std::string_view name) {
   return *root;
 }
 
+/// What a field holds that was committed, wherever the engine has it.
+template <class T>
+T committed(Pool& pool, const T& field) {
+  T value;
+  pool.read_only([&](Tx& tx) { tx.read(&value, &field, sizeof(value)); });
+  return value;
+}
+
 /// The same scenario with private pages, on memory; those are few, and given back by whoever finds them many.
-Scenario paged(Scenario scenario);
+Scenario in_private_pages(Scenario scenario);
 
 std::vector<Scenario>
 transaction_scenarios();                   // commit, abort, log laps, truncation, spilled records

@@ -204,7 +204,8 @@ Scenario text() {
 }  // namespace
 
 std::vector<Scenario> container_scenarios() {
-  return {hash(), btree(), btree_of_bytes(), red_black(), array(), text(), paged(hash())};
+  return {hash(),  btree(), btree_of_bytes(),        red_black(),
+          array(), text(),  in_private_pages(hash())};
 }
 
 }  // namespace perdure::crash

@@ -17,7 +17,7 @@ struct List {
   perdure::link<Node> first;
 };
 using Values = std::vector<std::uint64_t>;
-constexpr std::uint64_t kMostNodes = 64;  // more than any scenario has: a cycle ends here
+constexpr std::uint64_t kMostNodes = 1 << 16;  // more than any scenario has: a cycle ends here
 
 void push(Pool& pool, std::uint64_t value) {
   List& list = root_of<List>(pool, "list");
@@ -322,9 +322,9 @@ std::vector<Scenario> heap_scenarios() {
       replaced("resize", "an object moves between size classes and extents", 6,
                {24, 200, 4096, 20000, 1000}, small),
       huge,
-      paged(churn()),
-      paged(reclaim()),
-      paged(huge),
+      in_private_pages(churn()),
+      in_private_pages(reclaim()),
+      in_private_pages(huge),
       reclaim(),
       growth(),
       roots(),

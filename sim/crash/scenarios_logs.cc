@@ -208,7 +208,7 @@ Scenario append_log(bool made_by_step) {
     log.flush();
   };
   s.check = [=](Pool& pool, std::uint64_t step) -> std::optional<std::string> {
-    const std::uint64_t dropped = root_of<Dropped>(pool, "dropped").steps;
+    const std::uint64_t dropped = committed(pool, root_of<Dropped>(pool, "dropped").steps);
     std::uint64_t last = dropped;
     std::optional<std::string> wrong;
     const bool made = pool.read_only([&](Tx& tx) { return pool.core().roots(tx).size() > 1; });
@@ -241,7 +241,7 @@ std::vector<Subject> log_scenarios() {
 }
 
 std::vector<Scenario> append_log_scenarios() {
-  return {append_log(false), append_log(true), paged(append_log(true))};
+  return {append_log(false), append_log(true), in_private_pages(append_log(true))};
 }
 
 }  // namespace perdure::crash

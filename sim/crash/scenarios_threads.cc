@@ -32,7 +32,7 @@ Scenario shared_words(std::string name, std::string claim, std::uint64_t steps, 
     });
   };
   s.check = [count](Pool& pool, std::uint64_t step) -> std::optional<std::string> {
-    const Words& words = root_of<Words>(pool, "words");
+    const Words words = committed(pool, root_of<Words>(pool, "words"));
     for (std::uint64_t i = 0; i < count; ++i) {
       if (words[i] != step) return "word " + std::to_string(i) + " is " + std::to_string(words[i]);
     }
@@ -133,9 +133,15 @@ Scenario relaxed() {
 }  // namespace
 
 std::vector<Scenario> thread_scenarios() {
-  return {relaxed(),        turns(),    foreign_checkpoint(), idle_log(),
-          handed_over(),    consumed(), turns_each_commit(),  paged(foreign_checkpoint()),
-          paged(idle_log())};
+  return {relaxed(),
+          turns(),
+          foreign_checkpoint(),
+          idle_log(),
+          handed_over(),
+          consumed(),
+          turns_each_commit(),
+          in_private_pages(foreign_checkpoint()),
+          in_private_pages(idle_log())};
 }
 
 }  // namespace perdure::crash

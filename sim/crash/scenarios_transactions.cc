@@ -29,11 +29,14 @@ Scenario cells(std::string name, std::string claim, std::uint64_t steps, std::ui
   };
   s.check = [count, stride](Pool& pool, std::uint64_t step) -> std::optional<std::string> {
     const Words& words = root_of<Words>(pool, "cells");
-    for (std::uint64_t i = 0; i < count; ++i) {
-      if (words[i * stride] == pattern(step, i)) continue;
-      return "word " + std::to_string(i) + " is " + std::to_string(words[i * stride]);
-    }
-    return std::nullopt;
+    return pool.read_only([&](Tx& tx) -> std::optional<std::string> {
+      for (std::uint64_t i = 0; i < count; ++i) {
+        const std::uint64_t found = tx.load(words[i * stride]);
+        if (found != pattern(step, i))
+          return "word " + std::to_string(i) + " is " + std::to_string(found);
+      }
+      return std::nullopt;
+    });
   };
   s.reach = [](Pool&, const Scenario::Visit&) {};
   return s;
@@ -89,7 +92,7 @@ Scenario bytes() {
       expected[(i + 9) % 16] = static_cast<std::uint8_t>(i + 100);
     }
     const Bytes* bytes = pool.find_root<Bytes>("bytes");
-    if ((bytes == nullptr ? Bytes{} : *bytes) == expected) return std::nullopt;
+    if ((bytes == nullptr ? Bytes{} : committed(pool, *bytes)) == expected) return std::nullopt;
     return "the bytes are others";
   };
   return s;
@@ -350,11 +353,11 @@ std::vector<Scenario> transaction_scenarios() {
       in_place(),
       in_place_when_full(),
       in_place_pair(),
-      paged(bytes()),
-      paged(aborts()),
-      paged(laps()),
-      paged(spilled()),
-      paged(spilled_object()),
+      in_private_pages(bytes()),
+      in_private_pages(aborts()),
+      in_private_pages(laps()),
+      in_private_pages(spilled()),
+      in_private_pages(spilled_object()),
   };
 }
 

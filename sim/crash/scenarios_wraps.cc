@@ -86,7 +86,7 @@ Scenario story() {
 
 std::vector<Scenario> wrap_scenarios() {
   // Pages are given back whenever one may be, while wraps have others open.
-  Scenario without_room = paged(story());
+  Scenario without_room = in_private_pages(story());
   without_room.private_pages = 0;
   return {story(), without_room};
 }
