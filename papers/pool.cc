@@ -114,7 +114,7 @@ Result<LabPool> open(const std::string& path, const LabOptions& asked) {
     std::shared_ptr<PoolStorage> storage;
   };
   const auto kept = std::make_shared<Kept>(Kept{counters, storage});
-  auto pool = Pool::adopt(std::move(region).value(), source, options.lock_bits, kept);
+  auto pool = adopt_region(std::move(region).value(), source, options.lock_bits, kept);
   if (!pool) return pool.error();
   if (options.truncation != Truncation::kAuto) pool->set_truncation(options.truncation);
   return LabPool(std::move(pool).value(), counters);
@@ -133,7 +133,7 @@ Result<LabPool> inspect(const std::string& path) {
   const EngineSource source{
       [](const EngineParts& parts) { return std::make_unique<Redo<Dram>>(parts, Dram{}); },
       &blurred::kXilFormat};
-  auto pool = Pool::adopt(std::move(region).value(), source, 16, nullptr);
+  auto pool = adopt_region(std::move(region).value(), source, 16, nullptr);
   if (!pool) return pool.error();
   return LabPool(std::move(pool).value(), nullptr);
 }

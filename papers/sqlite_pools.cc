@@ -2,7 +2,9 @@
 #include "papers/sqlite_pools.h"
 
 #include "apps/sqlite/databases.h"
+#include "apps/sqlite/errors.h"
 #include "papers/pool.h"
+#include "perdure/api/pool_core.h"
 
 namespace perdure::papers {
 namespace {
@@ -26,6 +28,9 @@ Result<Pool> open_by_name(const sqlite::Request& request) {
   if (request.alias_words != 0) options.tables.limits.words = request.alias_words;
   auto pool = request.create ? open_or_create(request.path, options) : open(request.path, options);
   if (!pool) return pool.error();
+  if (!core_of(pool.value()).engine().is_durable())
+    sqlite::log(SQLITE_WARNING,
+                request.path + ": this engine is a baseline; nothing survives a crash");
   return Pool(std::move(pool).value());
 }
 

@@ -15,21 +15,26 @@
 #pragma once
 
 #include <cstddef>
-#include <functional>
+#include <cstdint>
 #include <span>
 #include <string_view>
-#include <thread>
-#include <vector>
+#include <type_traits>
+#include <utility>
 
-#include "perdure/log/tornbit_log.h"
 #include "perdure/pool.h"
 
 namespace perdure {
 
-class Engine;
-
+/// The pool must outlive it.
 class Log {
  public:
+  Log(Log&& other) noexcept : state_(std::exchange(other.state_, nullptr)) {}
+  Log& operator=(Log&& other) noexcept {
+    std::swap(state_, other.state_);
+    return *this;
+  }
+  ~Log();
+
   /// Opens the log `name` or creates it with room for about `bytes` of records. Torn remains of an
   /// append that was never flushed are discarded.
   /// Errors: kInvalid (size), kNoSpace, kTypeMismatch, kCorrupt, kPoisoned.
@@ -48,22 +53,23 @@ class Log {
   /// Drops every record. Durable: on return. Errors: throws Exception kPoisoned.
   void truncate();
   /// Calls `visit` for each record, oldest first. The span is valid during the call only.
-  void for_each(const std::function<void(std::span<const std::byte>)>& visit) const;
+  template <class Visit>
+  void for_each(Visit&& visit) const {
+    visit_each([](void* to, std::span<const std::byte> record) {
+                 (*static_cast<std::remove_reference_t<Visit>*>(to))(record);
+               },
+               const_cast<void*>(static_cast<const void*>(&visit)));
+  }
   /// The type number of a log's root object.
   static std::uint64_t root_type();
-  std::uint64_t free_bytes() const { return log_.free_words() * kWordBytes; }
+  std::uint64_t free_bytes() const;
 
  private:
-  Log(Pool& pool, const TornbitLog& log);
-  /// Finds where the records end and clears what a torn append left behind it.
-  Result<void> recover();
-  void fail() const;
-  void refuse_others() const;
+  struct State;
+  explicit Log(State* state) : state_(state) {}
+  void visit_each(void (*visit)(void* to, std::span<const std::byte> record), void* to) const;
 
-  Engine* engine_;
-  TornbitLog log_;
-  std::vector<Word> payload_;   // reused
-  std::thread::id appender_{};  // of what is not flushed yet
+  State* state_;
 };
 
 }  // namespace perdure

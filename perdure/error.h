@@ -7,10 +7,10 @@
 
 #include <cstdint>
 #include <exception>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
-#include <variant>
 
 namespace perdure {
 
@@ -71,26 +71,26 @@ class Exception : public std::exception {
 template <class T>
 class [[nodiscard]] Result {
  public:
-  Result(T value)
-      : state_(std::in_place_index<0>, std::move(value)) {}  // NOLINT: implicit by design
-  Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}  // NOLINT
-  bool ok() const noexcept { return state_.index() == 0; }
+  Result(T value) : value_(std::move(value)) {}         // NOLINT: implicit by design
+  Result(Error error) : error_(std::move(error)) {}     // NOLINT
+  bool ok() const noexcept { return value_.has_value(); }
   explicit operator bool() const noexcept { return ok(); }
   /// The value; throws Exception when there is none.
   T& value() & {
     if (!ok()) throw Exception(error());
-    return std::get<0>(state_);
+    return *value_;
   }
   T value() && {
     if (!ok()) throw Exception(error());
-    return std::get<0>(std::move(state_));
+    return std::move(*value_);
   }
   T* operator->() { return &value(); }
   /// Requires: !ok().
-  const Error& error() const { return std::get<1>(state_); }
+  const Error& error() const { return error_; }
 
  private:
-  std::variant<T, Error> state_;
+  std::optional<T> value_;
+  Error error_{};
 };
 
 template <>

@@ -3,7 +3,11 @@
 // those who measured something else, and for tools.
 #pragma once
 
-#include "perdure/pool.h"
+#include <cstddef>
+#include <cstdint>
+
+#include "perdure/engine/options.h"
+#include "perdure/options.h"
 
 namespace perdure {
 

@@ -1,17 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Persistable<T>: may a T live in persistent memory? Checked at compile time, field by field: what
-// would dangle or leak after a restart (raw pointers, references, virtual functions, types that own
-// volatile heap) is refused with a message that says why. Arrays inside structs are written
-// std::array: the field walk (Boost.PFR) cannot see through C arrays.
+// Persistable<T>: may a T live in persistent memory? Checked at compile time, field by field: what would dangle or leak after
+// a restart (raw pointers, references, virtual functions, types that own volatile heap) is refused with a message that says
+// why. A persistent type is a plain struct: no constructors, no private fields; arrays of either kind are fine.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <type_traits>
 #include <utility>
-
-#include <boost/pfr/core.hpp>
-#include <boost/pfr/tuple_size.hpp>
 
 #include "perdure/link.h"
 
@@ -36,7 +32,7 @@ struct ArrayElement<std::array<T, N>> {
   using type = T;
 };
 
-template <class T>
+template <class T, std::size_t kLow = 0>
 constexpr bool all_fields_persistable();
 
 template <class T>
@@ -62,11 +58,57 @@ constexpr bool persistable() {
   }
 }
 
+/// Becomes whatever a field of T is initialised with, each element of a C array too; noexcept if that may be persistent.
 template <class T>
+struct AnyField {
+  template <class U>
+    requires(!std::is_same_v<U, T>)
+  operator U() const noexcept(persistable<U>());
+};
+template <class T, std::size_t>
+using AnyFieldOf = AnyField<T>;
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wmissing-braces"  // of C arrays
+/// T, initialised with as many values as there are indices.
+template <class T, class Indices>
+struct InitialisedBy {
+  static constexpr bool kPossible = false;
+};
+template <class T, std::size_t... I>
+  requires requires { T{AnyFieldOf<T, I>{}...}; }
+struct InitialisedBy<T, std::index_sequence<I...>> {
+  static constexpr bool kPossible = true;
+  static constexpr bool kPersistable = noexcept(T{AnyFieldOf<T, I>{}...});
+};
+#pragma GCC diagnostic pop
+template <class T, std::size_t kCount>
+using InitialisedByCount = InitialisedBy<T, std::make_index_sequence<kCount>>;
+
+/// The most values that T can be initialised with: from `kLow` on, which is possible, and fewer than `kHigh`, if that is not 0.
+template <class T, std::size_t kLow, std::size_t kHigh = 0>
+consteval std::size_t most_values() {
+  constexpr std::size_t kMiddle = kHigh == 0 ? 2 * kLow + 1 : (kLow + kHigh) / 2;
+  if constexpr (kMiddle == kLow) {
+    return kLow;
+  } else if constexpr (InitialisedByCount<T, kMiddle>::kPossible) {
+    return most_values<T, kMiddle, kHigh>();
+  } else {
+    return most_values<T, kLow, kMiddle>();
+  }
+}
+
+/// Where a field must be initialised, fewer values than lead there are too few.
+template <class T, std::size_t kLow>
 constexpr bool all_fields_persistable() {
-  return []<std::size_t... I>(std::index_sequence<I...>) {
-    return (persistable<boost::pfr::tuple_element_t<I, T>>() && ...);
-  }(std::make_index_sequence<boost::pfr::tuple_size_v<T>>{});
+  constexpr std::size_t kMostTried = 64;
+  if constexpr (InitialisedByCount<T, kLow>::kPossible) {
+    return InitialisedByCount<T, most_values<T, kLow>()>::kPersistable;
+  } else if constexpr (kLow < kMostTried) {
+    return all_fields_persistable<T, kLow + 1>();
+  } else {
+    return false;  // a reference, which nothing becomes
+  }
 }
 
 }  // namespace detail

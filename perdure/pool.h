@@ -5,26 +5,24 @@
 //   auto* counter = pool.root<std::uint64_t>("counter");
 //   pool.atomically([&](auto& tx) { tx.store(*counter, tx.load(*counter) + 1); });
 //
-// When the call returns, the update survives what the pool's domain promises (`pool.guarantee()`);
-// when the process or the machine dies before, nothing of it is there.
+// When atomically() returns, the update survives what `pool.guarantee()` says: on a disk or on persistent memory, a power
+// failure. When the process or the machine dies before, nothing of the update is there.
 //
-// Not for: sharing a pool between processes (a second opener is refused), or data larger than its
-// capacity.
+// Not for: sharing a pool between processes (a second opener is refused), or data larger than its capacity.
 #pragma once
 
-#include <chrono>
-#include <memory>
+#include <cstddef>
+#include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
 #include <utility>
-#include <vector>
 
-#include "perdure/api/attempts.h"
-#include "perdure/domain/kind.h"
+#include "perdure/engine/transaction.h"
 #include "perdure/error.h"
 #include "perdure/link.h"
-#include "perdure/log/recovery_report.h"
+#include "perdure/options.h"
 #include "perdure/persistable.h"
 #include "perdure/tx.h"
 #include "perdure/type_id.h"
@@ -32,61 +30,41 @@
 namespace perdure {
 
 class PoolCore;
-class Region;
-struct EngineSource;
 struct ExpertOptions;  // perdure/expert.h
 
-struct PoolOptions {
-  /// Where durability begins. kAuto looks at the file; override it to use tmpfs as if it were
-  /// persistent memory.
-  DomainKind domain = DomainKind::kAuto;
-  /// At creation only: address space. The file starts small and grows.
-  std::uint64_t capacity_bytes = std::uint64_t{64} << 30;
-  /// At creation only: how many threads may use the pool at the same time.
-  std::uint32_t log_slots = 64;
-  /// At creation only: permissions of the file, less the umask.
-  unsigned mode = 0600;
-  /// How much DRAM may be taken by copies of pages that were changed, where there are any: on files. They are given back from
-  /// half of it on. 0: a quarter of the machine's. From 64 KiB. Address spaces give none back.
-  std::uint64_t private_bytes = 0;
-  /// Bounds recovery: a thread's log is emptied when it holds this much. 0: when it is full; else from 16 KiB.
-  std::uint64_t log_limit_bytes = 0;
-  /// How long what a relaxed transaction did may stay volatile; zero: until somebody asks. See Durability.
-  std::chrono::milliseconds relaxed_delay{10};
+/// How full a pool is.
+struct PoolUsage {
+  std::uint64_t roots = 0;
+  std::uint64_t objects = 0;       // that are allocated, roots among them
+  std::uint64_t object_bytes = 0;  // which they take, rounded up to the allocator's sizes
+  std::uint64_t file_bytes = 0;
+  std::uint64_t capacity_bytes = 0;  // the most that the file may grow to
 };
 
+/// Threads: any, for all of it but moving, closing and destroying.
 class Pool {
  public:
   /// Creates the file, whole or not at all, and opens it.
-  /// Errors: kExists (never overwritten), kInvalid, kIo, kNoSpace.
+  /// Durable: on return.
+  /// Errors:  kExists (never overwritten), kInvalid, kIo, kNoSpace.
   static Result<Pool> create(const std::string& path, const PoolOptions& options = {});
   static Result<Pool> create(const std::string& path, const ExpertOptions& options);
-  /// Opens, validates and recovers.
-  /// Errors: kNotFound, kBusy (with the holder's pid), kForeign, kVersion, kTruncated, kCorrupt,
-  /// kIo. Superblock, tables and logs are judged before anything is written; heap and roots after
-  /// the logs were replayed, as by any open.
+  /// Opens, validates and recovers: what was committed before a crash is there, and nothing else.
+  /// Errors: kNotFound, kBusy (with the holder's pid), kForeign, kVersion, kTruncated, kCorrupt, kIo. Superblock, tables and
+  ///         logs are judged before anything is written; heap and roots after the logs were replayed, as by any open.
   static Result<Pool> open(const std::string& path, const PoolOptions& options = {});
   static Result<Pool> open(const std::string& path, const ExpertOptions& options);
+  /// Opens the pool that is there, else creates it.   Errors: those of both.
   static Result<Pool> open_or_create(const std::string& path, const PoolOptions& options = {});
   static Result<Pool> open_or_create(const std::string& path, const ExpertOptions& options);
-  /// Opens a private copy: recovery, reads and even writes happen in memory only; the file stays as
-  /// it is. `findings`, when given, collects damage of heap and root table instead of refusing the
-  /// pool.
-  static Result<Pool> inspect(const std::string& path,
-                              std::vector<std::string>* findings = nullptr);
-  /// The second halves of open() and inspect(), for an address space.
-  static Result<Pool> open_region(std::unique_ptr<Region> region, const ExpertOptions& options);
-  static Result<Pool> inspect_region(std::unique_ptr<Region> region,
-                                     std::vector<std::string>* findings);
-  /// For other engines (papers/engines.h), tools and tests that bring their own region and engine. `storage`: what the engine's
-  /// domain refers to, kept until the pool is closed.
-  static Result<Pool> adopt(std::unique_ptr<Region> region, const EngineSource& source,
-                            unsigned lock_bits = 20, std::shared_ptr<void> storage = nullptr);
+  /// Opens a private copy: recovery, reads and even writes happen in memory only; the file stays as it is.
+  /// Errors: as open(), but never kBusy.
+  static Result<Pool> inspect(const std::string& path);
 
-  Pool(Pool&& other) noexcept;
+  Pool(Pool&& other) noexcept : core_(std::exchange(other.core_, nullptr)) {}
   Pool& operator=(Pool&& other) noexcept;
-  /// Closes: writes everything home, so that the next open has nothing to replay. No other thread
-  ///         may use the pool.
+  /// Closes: writes everything home, so that the next open has nothing to replay.
+  /// Threads: no other thread may use the pool.
   ~Pool();
 
   /// Runs `body(tx)` as one durable, isolated transaction and returns what it returns.
@@ -116,16 +94,16 @@ class Pool {
     return run(std::forward<Body>(body), true, Durability::kStrict);
   }
 
-  /// The root object `name`, created zeroed if it is not there. Its address holds until the pool is
-  /// closed.
-  /// Errors: throws Exception kTypeMismatch, kNoSpace, kInvalid, kCorrupt.
+  /// The root object `name`, created zeroed if it is not there. Its address holds until the pool is closed.
+  /// Durable: a new one on return or, in a transaction, with that.
+  /// Errors:  throws Exception kTypeMismatch, kNoSpace, kInvalid, kCorrupt.
   template <class T>
   T* root(std::string_view name) {
     require_persistable<T>();
     return static_cast<T*>(
         atomically([&](Tx& tx) { return make_root(tx, name, type_id<T>(), sizeof(T)); }));
   }
-  /// The root object if it is there, else null.
+  /// The root object if it is there, else null.   Errors: throws Exception kTypeMismatch, kInvalid, kCorrupt.
   template <class T>
   T* find_root(std::string_view name) {
     require_persistable<T>();
@@ -134,40 +112,118 @@ class Pool {
   }
 
   /// Returns when every transaction that has returned is durable. Cost: one device write; nothing if none was relaxed.
-  /// Errors: throws Exception kPoisoned; kMisuse in a forked child. Threads: any.
+  /// Errors: throws Exception kPoisoned; kMisuse in a forked child.
   void sync();
   /// Writes everything home and empties the logs. Never needed for durability.
-  /// Errors: throws Exception kPoisoned; kMisuse in a forked child. Threads: any.
+  /// Errors: throws Exception kPoisoned; kMisuse in a forked child.
   void checkpoint();
   /// Changes when home words are written back and logs emptied, from the next commit on.
-  /// Errors: throws Exception kPoisoned; kMisuse in a forked child, and where the engine knows no such truncation. Threads: any.
+  /// Errors: throws Exception kPoisoned; kMisuse in a forked child, and where the engine knows no such truncation.
   void set_truncation(Truncation truncation);
 
+  /// Where the pool was opened.
+  const std::string& path() const;
   DomainKind domain() const;
   /// What an acknowledged transaction survives, in words.
   std::string_view guarantee() const;
   /// What opening the pool found and did.
   const RecoveryReport& recovery() const;
-  /// What the pool is made of, for tools and tests (perdure/api/pool_core.h).
-  PoolCore& core() { return *core_; }
+  /// How full the pool is.   Cost: a look at all of the allocator's tables in memory.   Errors: throws Exception kMisuse in a
+  /// forked child.
+  PoolUsage usage();
+
+  /// The memory that objects may lie in, as far as the file has grown by now. It begins where it does until the pool is closed.
+  std::span<const std::byte> memory() const;
+  /// The address of what `to` refers to, until the pool is closed. (In a transaction: tx.at().)
+  template <class T>
+  T* at(link<T> to) const {
+    return reinterpret_cast<T*>(base() + to.offset);
+  }
+  /// Fetches the word at `at`, and what a transaction needs to load it, into the caches. A hint: `at` may point anywhere.
+  template <class T>
+  void prefetch(link<T> at) const {
+    prefetch_word(at.offset);
+  }
 
  private:
-  explicit Pool(std::unique_ptr<PoolCore> core, std::shared_ptr<void> storage = nullptr) noexcept;
+  friend struct PoolAccess;  // of tools, tests and other engines: perdure/api/pool_core.h
+  explicit Pool(PoolCore* core) noexcept : core_(core) {}
 
   template <class Body>
-  std::invoke_result_t<Body&, Tx&> run(Body&& body, bool read_only, Durability durability) {
-    static_assert(!std::is_reference_v<std::invoke_result_t<Body&, Tx&>>,
-                  "perdure: a transaction returns a value or a pointer, not a reference");
-    PoolContext& context = detail::context_of(*core_);
-    Tx& tx = context.tx;
-    if (tx.active()) return body(tx);
-    return attempt(*core_, context, read_only, durability, [&] { return body(tx); }, [] {});
-  }
+  std::invoke_result_t<Body&, Tx&> run(Body&& body, bool read_only, Durability durability);
   void* make_root(Tx& tx, std::string_view name, std::uint64_t type, std::uint64_t bytes);
   void* look_for_root(Tx& tx, std::string_view name, std::uint64_t type, std::uint64_t bytes);
+  std::byte* base() const;
+  void prefetch_word(std::uint64_t offset) const;
 
-  std::shared_ptr<void> storage_;   // what the engine's domain refers to
-  std::unique_ptr<PoolCore> core_;  // last: closed first
+  PoolCore* core_;  // its own
 };
+
+// ---- What follows is how a transaction is run; nothing to call -----------------------------------
+
+/// One thread's place in an open pool: its transaction, its log.
+struct PoolContext {
+  Tx& tx;
+  const std::size_t slot;
+  unsigned attempts = 0;
+};
+
+namespace detail {
+
+/// The calling thread's place; made on first use. Errors: throws Exception kMisuse after fork or with more threads than the
+/// pool has logs.
+PoolContext& context_of(PoolCore& core);
+void begin_attempt(PoolCore& core, PoolContext& context, bool read_only);
+/// Throws Conflict or Exception (see Engine::commit).
+void commit_attempt(PoolCore& core, PoolContext& context, Durability durability);
+/// After a Conflict: undoes, and waits a little.
+void retry_later(PoolCore& core, PoolContext& context);
+/// After an exception: undoes, for good.
+void abandon(PoolCore& core, PoolContext& context) noexcept;
+
+}  // namespace detail
+
+/// Runs `body()` in the context's transaction, again after each Conflict, and commits. Returns what it returns.
+/// `before_roll_back()` is called before what a failed attempt has allocated becomes free again; it must not throw.
+/// Errors: throws Exception, and whatever leaves `body`; rolled back then.
+template <class Body, class BeforeRollBack>
+std::invoke_result_t<Body&> attempt(PoolCore& core, PoolContext& context, bool read_only,
+                                    Durability durability, Body&& body,
+                                    BeforeRollBack before_roll_back) {
+  for (;;) {
+    detail::begin_attempt(core, context, read_only);
+    try {
+      if constexpr (std::is_void_v<std::invoke_result_t<Body&>>) {
+        body();
+        detail::commit_attempt(core, context, durability);
+        return;
+      } else {
+        auto result = body();
+        detail::commit_attempt(core, context, durability);
+        return result;
+      }
+    } catch (const Conflict&) {
+      before_roll_back();
+      detail::retry_later(core, context);
+    } catch (...) {
+      before_roll_back();
+      if (!context.tx.doomed()) {  // else user code turned our Conflict into something else
+        detail::abandon(core, context);
+        throw;
+      }
+      detail::retry_later(core, context);
+    }
+  }
+}
+
+template <class Body>
+std::invoke_result_t<Body&, Tx&> Pool::run(Body&& body, bool read_only, Durability durability) {
+  static_assert(!std::is_reference_v<std::invoke_result_t<Body&, Tx&>>,
+                "perdure: a transaction returns a value or a pointer, not a reference");
+  PoolContext& context = detail::context_of(*core_);
+  Tx& tx = context.tx;
+  if (tx.active()) return body(tx);
+  return attempt(*core_, context, read_only, durability, [&] { return body(tx); }, [] {});
+}
 
 }  // namespace perdure

@@ -82,7 +82,7 @@ class Image {
   Result<Pool> pool(const EngineSource& source, unsigned lock_bits = 8) {
     auto opened = region();
     if (!opened) return opened.error();
-    return Pool::adopt(std::move(opened).value(), source, lock_bits);
+    return adopt_region(std::move(opened).value(), source, lock_bits);
   }
   /// The same with one of the papers' engines, or the library's with private pages.
   Result<Pool> pool(papers::EngineKind engine, unsigned lock_bits = 8) {

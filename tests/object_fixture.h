@@ -37,7 +37,7 @@ class HeapInMemory {
   Pool& pool() { return *pool_; }
   const Image& image() const { return image_; }
   /// Of everything that the heap has allocated: what leaks shows here.
-  std::uint64_t objects() { return pool_->core().heap().usage().objects; }
+  std::uint64_t objects() { return core_of(*pool_).heap().usage().objects; }
 
   void close() {
     heap_.reset();

@@ -21,7 +21,7 @@ template <class Root>
 std::string complaints_about(Pool& pool, std::map<std::size_t, std::uint64_t>* objects = nullptr) {
   namespace layout = object_layout;
   const std::vector<TypeInfo> types = detail::describe(detail::TypesFrom<Root>{});
-  const std::byte* const base = pool.core().world().base;
+  const std::byte* const base = core_of(pool).world().base;
   const auto* const control = pool.find_root<layout::Control>(layout::kControlRoot);
   std::string complaints;
   const auto complain = [&](Offset at, const std::string& what) {
@@ -96,7 +96,7 @@ std::string complaints_about(Pool& pool, std::map<std::size_t, std::uint64_t>* o
     }
   });
   std::set<Offset> allocated;
-  pool.core().heap().for_each_object(
+  core_of(pool).heap().for_each_object(
       [&](Offset object, std::uint64_t) { allocated.insert(object); });
   for (const Offset object : allocated) {
     if (!expected.contains(object)) complain(object, "leaked");

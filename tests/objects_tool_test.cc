@@ -68,7 +68,7 @@ TEST_F(ObjectsTest, CirclesAreFoundAndFreed) {
   {
     Heap heap = Heap::create(pool_).value();
     heap.atomically([&](local<Ring> ring) { ring->first = heap.make<Node>(); });
-    before = heap.pool().core().heap().usage().objects;
+    before = core_of(heap.pool()).heap().usage().objects;
     lose_a_circle(heap, 3);
     lose_a_circle(heap, 200);
   }
@@ -91,7 +91,7 @@ TEST_F(ObjectsTest, CirclesAreFoundAndFreed) {
     EXPECT_FALSE(ring->seen) << "a weak reference to what was freed";
   });
   heap.atomically([](local<Ring> ring) { ring->seen = nullptr; });
-  EXPECT_EQ(heap.pool().core().heap().usage().objects, before + 1)
+  EXPECT_EQ(core_of(heap.pool()).heap().usage().objects, before + 1)
       << "the node that stays keeps its proxy";
 }
 
@@ -102,9 +102,9 @@ TEST_F(ObjectsTest, ACountThatIsWrongIsDamage) {
     Pool& pool = heap.pool();
     const auto offset = heap.read_only([&](local<Ring> ring) {
       return static_cast<Offset>(reinterpret_cast<std::byte*>(ring->first.get().operator->()) -
-                                 pool.core().world().base);
+                                 core_of(pool).world().base);
     });
-    auto& header = *pool.core().region().at<object_layout::Header>(offset - 16);
+    auto& header = *core_of(pool).region().at<object_layout::Header>(offset - 16);
     pool.atomically([&](Tx& tx) { tx.store(header.state, tx.load(header.state) + 1); });
   }
   const Json check = json_of({"check", pool_, "--json"}, 1);

@@ -54,11 +54,11 @@ inline Image make_specimen() {
 /// number that all of "even" hold, or nothing when the root is not there or they differ.
 inline std::optional<std::uint64_t> walk(Pool& pool) {
   std::uint64_t objects = 0;
-  pool.core().heap().for_each_object([&](Offset offset, std::uint64_t bytes) {
-    const auto* words = pool.core().region().word(offset);
+  core_of(pool).heap().for_each_object([&](Offset offset, std::uint64_t bytes) {
+    const auto* words = core_of(pool).region().word(offset);
     objects += load_word(words) + load_word(words + bytes / kWordBytes - 1);
   });
-  (void)pool.core().heap().usage();
+  (void)core_of(pool).heap().usage();
   std::optional<std::uint64_t> number;
   if (auto* even = pool.find_root<Even>("even")) {
     pool.read_only([&](Tx& tx) {
@@ -70,10 +70,10 @@ inline std::optional<std::uint64_t> walk(Pool& pool) {
     });
   }
   pool.read_only([&](Tx& tx) {
-    for (const RootEntry& entry : pool.core().roots(tx)) {
+    for (const RootEntry& entry : core_of(pool).roots(tx)) {
       const std::string_view name(entry.name.data(),
                                   ::strnlen(entry.name.data(), entry.name.size()));
-      if (const auto root = pool.core().find_root(tx, name, 0, 0, false)) {
+      if (const auto root = core_of(pool).find_root(tx, name, 0, 0, false)) {
         std::vector<std::byte> bytes(std::min<std::uint64_t>(entry.bytes, 4096));
         tx.read(bytes.data(), root->object, bytes.size());
       }

@@ -4,19 +4,18 @@
 // walk instead of the process, and so does a walk in circles.
 #pragma once
 
-#include "perdure/engine/transaction.h"
-#include "perdure/region/region.h"
+#include <span>
+#include <string>
+
+#include "perdure/pool.h"
 
 namespace perdure::tools {
 
 /// Read-only. Errors: throws Exception kCorrupt on an access outside the heap, kMisuse on a write.
 class CheckedTx {
  public:
-  CheckedTx(Tx& tx, const Region& region)
-      : tx_(&tx),
-        base_(region.base()),
-        begin_(region.superblock().heap_offset),
-        end_(region.grown_bytes()) {}
+  CheckedTx(Tx& tx, const Pool& pool)
+      : tx_(&tx), base_(tx.at(link<std::byte>{})), memory_(pool.memory()) {}
 
   template <Field T>
   T load(const T& field) {
@@ -46,12 +45,14 @@ class CheckedTx {
   /// Errors: throws Exception kCorrupt when the bytes are not all in the heap, and when more was
   /// looked at than any sound structure makes one transaction look at.
   void check(const void* address, std::size_t bytes) {
-    if (++accesses_ > kMostAccessesPerWord * ((end_ - begin_) / kWordBytes))
+    if (++accesses_ > kMostAccessesPerWord * (memory_.size() / kWordBytes))
       throw Exception(Code::kCorrupt, "goes in circles");
-    const auto offset = static_cast<Offset>(static_cast<const std::byte*>(address) - base_);
-    if (!inside(offset, bytes, begin_, end_))
+    const auto* const at = static_cast<const std::byte*>(address);
+    const auto skip = static_cast<std::uint64_t>(at - memory_.data());
+    if (skip > memory_.size() || bytes > memory_.size() - skip)
       throw Exception(Code::kCorrupt, "refers to " + std::to_string(bytes) + " bytes at byte " +
-                                          std::to_string(offset) + ", outside the heap");
+                                          std::to_string(static_cast<Offset>(at - base_)) +
+                                          ", outside the heap");
   }
 
  private:
@@ -62,8 +63,7 @@ class CheckedTx {
   Tx* tx_;
   std::uint64_t accesses_ = 0;
   const std::byte* base_;
-  Offset begin_;
-  Offset end_;
+  std::span<const std::byte> memory_;
 };
 static_assert(Transaction<CheckedTx>);
 

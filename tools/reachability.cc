@@ -16,7 +16,7 @@ namespace {
 class Tracer {
  public:
   explicit Tracer(Pool& pool) : pool_(&pool) {
-    pool.core().heap().for_each_object(
+    core_of(pool).heap().for_each_object(
         [&](Offset offset, std::uint64_t bytes) { live_.push_back({offset, bytes}); });
     std::sort(live_.begin(), live_.end(),
               [](const Reachability::Object& a, const Reachability::Object& b) {
@@ -27,7 +27,7 @@ class Tracer {
 
   Reachability run() {
     pool_->read_only([&](Tx& tx) {
-      for (const RootEntry& root : pool_->core().roots(tx)) visit_root(tx, root);
+      for (const RootEntry& root : core_of(*pool_).roots(tx)) visit_root(tx, root);
     });
     result_.reached = reached_.size();
     if (result_.opaque.empty() && result_.damage.empty()) {
@@ -52,8 +52,8 @@ class Tracer {
     try {
       reach(root.object);
       if (known == nullptr || known->bytes != root.bytes) return;
-      Region& region = pool_->core().region();
-      CheckedTx checked(tx, region);
+      Region& region = core_of(*pool_).region();
+      CheckedTx checked(tx, *pool_);
       if (const auto wrong = known->audit(checked, region.at<void*>(root.object),
                                           [&](Offset at) { return reach(at); }))
         damaged(*wrong);
@@ -66,9 +66,9 @@ class Tracer {
   void visit_objects(Tx& tx, const RootEntry& root) {
     try {
       reach(root.object);
-      CheckedTx checked(tx, pool_->core().region());
+      CheckedTx checked(tx, *pool_);
       object_layout::Survey survey(
-          checked, pool_->core().region().at<const object_layout::Control>(root.object),
+          checked, core_of(*pool_).region().at<const object_layout::Control>(root.object),
           [&](Offset at) { return reach(at); });
       if (const auto wrong = survey.run()) damaged(*wrong);
       if (survey.uncounted()) uncounted_ = name_ + ": " + *survey.uncounted();

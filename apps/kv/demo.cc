@@ -20,7 +20,6 @@
 #include "apps/kv/data_set.h"
 #include "apps/kv/kv.h"
 #include "apps/kv/store.h"
-#include "perdure/api/pool_core.h"
 #include "perdure/expert.h"
 #include "tools/child.h"
 #include "tools/command.h"
@@ -140,7 +139,7 @@ class Demo {
         Pool old = Pool::inspect(options_->file).value();
         // Without any root: a demo that was ended between creating and marking it.
         ours = old.find_root<DemoMarker>(kDemoRoot) != nullptr ||
-               old.read_only([&](Tx& tx) { return old.core().roots(tx).empty(); });
+               old.usage().roots == 0;
       }
       if (!ours)
         throw Exception(Code::kExists,
@@ -247,7 +246,7 @@ class Demo {
       violate(fmt::format("{} heap objects are leaked", reached.leaked.size()));
     domain_ = std::string(domain_name(pool.domain()));
     guarantee_ = std::string(pool.guarantee());
-    used_bytes_ = pool.core().heap().usage().object_bytes;
+    used_bytes_ = pool.usage().object_bytes;
     return {{"present", count},
             {"in_flight", in_flight},
             {"open_ns", open_ns},

@@ -11,7 +11,6 @@
 
 #include "apps/kv/formats.h"
 #include "apps/kv/store.h"
-#include "perdure/api/pool_core.h"
 #include "perdure/expert.h"
 #include "tools/checked_tx.h"
 #include "tools/command.h"
@@ -60,11 +59,11 @@ class Reader {
     if (map == nullptr) return std::optional<Answer>();
     try {
       return pool_.read_only([&](Tx& tx) {
-        tools::CheckedTx checked(tx, pool_.core().region());
+        tools::CheckedTx checked(tx, pool_);
         return std::optional<Answer>(body(checked, *map));
       });
     } catch (const Exception& error) {
-      throw Exception(error.code(), pool_.core().region().path() + ": the store " + error.what() +
+      throw Exception(error.code(), pool_.path() + ": the store " + error.what() +
                                         "; `perdure check` tells more");
     }
   }
@@ -99,7 +98,7 @@ class Reader {
 /// Refuses a store that is damaged where `key` belongs, before anything is written there.
 void look_before(Pool& pool, Map& map, const std::string& key) {
   pool.read_only([&](Tx& tx) {
-    tools::CheckedTx checked(tx, pool.core().region());
+    tools::CheckedTx checked(tx, pool);
     (void)map.contains(checked, key);
   });
 }
@@ -185,14 +184,14 @@ void stats(const KvOptions& options) {
     return true;
   });
   Pool& pool = reader.pool();
-  const Heap::Usage usage = pool.core().heap().usage();
+  const PoolUsage usage = pool.usage();
   Report report = tools::describe(pool, options.file);
   report["records"] = records;
   report["keys_bytes"] = key_bytes;
   report["values_bytes"] = value_bytes;
   report["objects"] = usage.objects;
   report["taken_by_objects_bytes"] = usage.object_bytes;
-  report["pool_bytes"] = pool.core().region().grown_bytes();
+  report["pool_bytes"] = usage.file_bytes;
   report["records_to_recover"] = pool.recovery().records_replayed;
   tools::print(report, options.json);
 }

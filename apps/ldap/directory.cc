@@ -8,7 +8,6 @@
 
 #include "apps/ldap/ldif.h"
 #include "apps/ldap/matching.h"
-#include "perdure/api/pool_core.h"
 
 namespace perdure::ldap {
 namespace {
@@ -203,7 +202,7 @@ Directory::Place Directory::locate(Tx& tx, const Dn& dn) const {
 std::string Directory::record_of(Tx& tx, EntryId id) const {
   std::optional<std::string> record = store_->entries.get(tx, id);
   if (!record)
-    throw Exception(Code::kCorrupt, pool_->core().region().path() + ": ldap: entry " +
+    throw Exception(Code::kCorrupt, pool_->path() + ": ldap: entry " +
                                         std::to_string(id) +
                                         " has a name and is not there; `perdure check` tells more");
   return std::move(*record);
@@ -213,7 +212,7 @@ std::string Directory::name_of(Tx& tx, EntryId id) const {
   std::string name;
   for (std::size_t level = 0; id != kNoEntry; ++level) {
     if (level == kMaxLevels)
-      throw Exception(Code::kCorrupt, pool_->core().region().path() +
+      throw Exception(Code::kCorrupt, pool_->path() +
                                           ": ldap: an entry stands above itself; `perdure check` "
                                           "tells more");
     const std::string bytes = record_of(tx, id);

@@ -10,7 +10,6 @@
 #include <gtest/gtest.h>
 
 #include "apps/ldap/matching.h"
-#include "perdure/api/pool_core.h"
 #include "perdure/expert.h"
 #include "sim/crash/explorer.h"
 
@@ -412,7 +411,7 @@ crash::Scenario updates() {
     const Store* store = pool.find_root<Store>(kRoot);
     if (store == nullptr) return;
     const auto wrong = pool.read_only([&](Tx& tx) {
-      return store->audit(tx, [&](Offset at) { visit(pool.core().region().at<std::byte>(at)); });
+      return store->audit(tx, [&](Offset at) { visit(tx.at(link<std::byte>{at})); });
     });
     if (wrong) throw Exception(perdure::Code::kCorrupt, *wrong);
   };

@@ -10,7 +10,6 @@
 #include <string_view>
 
 #include "apps/memcached/layout.h"
-#include "perdure/container/hash.h"
 #include "perdure/container/linear_hash.h"
 #include "perdure/container/support.h"
 #include "perdure/error.h"

@@ -5,7 +5,6 @@
 
 #include "apps/memcached/pool_store.h"
 #include "apps/memcached/staged_item.h"
-#include "perdure/api/pool_core.h"
 
 namespace perdure::memcached {
 namespace {
@@ -37,13 +36,9 @@ void PoolStore::expect(std::span<const std::string_view> keys) {
   constexpr std::size_t kAtATime = 16;
   for (; keys.size() > kAtATime; keys = keys.subspan(kAtATime)) expect(keys.first(kAtATime));
   // What each key needs is fetched while the next one is looked at; nothing here is more than a guess.
-  const TxWorld& world = pool_->core().world();
   const std::uint64_t buckets = buckets_.load(std::memory_order_relaxed);
   std::array<Offset, kAtATime> heads;
-  const auto fetch = [&](Offset at) {
-    __builtin_prefetch(world.base + at);
-    __builtin_prefetch(&world.locks->of(at));
-  };
+  const auto fetch = [&](Offset at) { pool_->prefetch(link<void>{at}); };
   for (std::size_t i = 0; i < keys.size(); ++i) {
     const std::uint32_t hash = hashed(keys[i]).hash;
     heads[i] = ItemTable<Tx>::guess_head(*cache_, hash, buckets);
@@ -51,7 +46,7 @@ void PoolStore::expect(std::span<const std::string_view> keys) {
     references_.prefetch(hash);
   }
   for (std::size_t i = 0; i < keys.size(); ++i) {
-    if (heads[i] != 0) fetch(load_word(reinterpret_cast<const Word*>(world.base + heads[i])));
+    if (heads[i] != 0) fetch(load_word(pool_->at(link<Word>{heads[i]})));
   }
 }
 

@@ -7,7 +7,6 @@
 #include <mutex>
 #include <utility>
 
-#include "perdure/api/pool_core.h"
 
 namespace perdure::sqlite {
 namespace {
@@ -53,7 +52,7 @@ DatabaseFile::DatabaseFile(Pool& pool, StoredFile* stored, const Shape& shape)
   if (!std::has_single_bit(shape_.chunk_bytes) || shape_.chunk_bytes < shape_.block_bytes ||
       committed_ > defined_ || defined_ > chunks_.size() * shape_.chunk_bytes)
     throw Exception(Code::kCorrupt,
-                    pool.core().region().path() + ": the database says " +
+                    pool.path() + ": the database says " +
                         std::to_string(committed_) + " bytes, " + std::to_string(defined_) +
                         " defined, in " + std::to_string(chunks_.size()) + " chunks of " +
                         std::to_string(shape_.chunk_bytes) + "; restore it from a backup");
@@ -152,7 +151,7 @@ void DatabaseFile::resize(std::uint64_t bytes) {
 
 void DatabaseFile::refuse_if_failed() const {
   if (failed_)
-    throw Exception(Code::kPoisoned, pool_->core().region().path() +
+    throw Exception(Code::kPoisoned, pool_->path() +
                                          ": the storage failed; close every connection and open "
                                          "the database again");
 }

@@ -193,7 +193,7 @@ crash::Scenario growth(std::string name) {
     pool.read_only([&](auto& tx) {
       const auto* stored = pool.find_root<StoredFile>(kRoot);
       if (stored == nullptr) return;
-      const Heap& heap = pool.core().heap();
+      const Heap& heap = core_of(pool).heap();
       const auto wrong = DatabaseFile::audit(tx, *stored, [&](Offset object) {
         heap.check_live(object);  // throws before a dangling link is followed
         visit(tx.at(link<std::byte>{object}));

@@ -11,7 +11,6 @@
 
 #include "apps/sqlite/errors.h"
 #include "apps/sqlite/volatile_files.h"
-#include "perdure/api/pool_core.h"
 
 namespace perdure::sqlite {
 namespace {
@@ -73,8 +72,6 @@ PoolOpener opener = open_with_library;
 std::unique_ptr<Database> open_pool(const Request& request) {
   auto pool = opener(request);
   if (!pool) throw refusal(request, pool.error());
-  if (!pool->core().engine().is_durable())
-    log(SQLITE_WARNING, request.path + ": this engine is a baseline; nothing survives a crash");
   if (const auto& recovery = pool->recovery(); recovery.records_replayed > 0)
     log(SQLITE_NOTICE,
         request.path + ": replayed " + std::to_string(recovery.records_replayed) + " log records");

@@ -134,12 +134,12 @@ SpaceScenario update(
 /// Nothing if the heap holds exactly the roots and `owned`.
 std::optional<std::string> audit(AddressSpace& space, std::vector<const void*> owned) {
   Pool& pool = space.pool();
-  const std::byte* const base = pool.core().world().base;
+  const std::byte* const base = core_of(pool).world().base;
   pool.read_only([&](Tx& tx) {
-    for (const RootEntry& root : pool.core().roots(tx)) owned.push_back(base + root.object);
+    for (const RootEntry& root : core_of(pool).roots(tx)) owned.push_back(base + root.object);
   });
   std::vector<const void*> live;
-  pool.core().heap().for_each_object(
+  core_of(pool).heap().for_each_object(
       [&](Offset object, std::uint64_t) { live.push_back(base + object); });
   std::sort(owned.begin(), owned.end());
   std::sort(live.begin(), live.end());
@@ -224,7 +224,7 @@ TEST(Updates, AnAppend) {
         if (std::exchange(just_appended, 0) == static_cast<std::uint64_t>(step) && step > 0)
           return std::nullopt;
         const auto roots =
-            space.pool().read_only([&](Tx& tx) { return space.pool().core().roots(tx).size(); });
+            space.pool().read_only([&](Tx& tx) { return core_of(space.pool()).roots(tx).size(); });
         long entries = 0;
         std::optional<std::string> wrong;
         if (roots > 1) {  // the region table, and a journal from the first step on

@@ -18,7 +18,7 @@ TEST(Undo, WaitsForEachWordAndTwiceAtTheEnd) {
   DomainCounters counters;
   Image image = Image::formatted();
   Pool pool =
-      Pool::adopt(image.region().value(), papers::on_dram(EngineKind::kUndo, &counters)).value();
+      adopt_region(image.region().value(), papers::on_dram(EngineKind::kUndo, &counters)).value();
   auto* words = pool.root<Words>("words");
   for (const std::uint64_t count : {1, 5, 20}) {
     const DomainCounts before = counters.total();
@@ -38,11 +38,11 @@ TEST(Undo, WhatItsLogCannotTakeWordByWordIsLoggedAtOnce) {
     for (std::uint64_t i = 0; i < words->size(); ++i) tx.store((*words)[i], i + 1);
   });
   for (int i = 0; i < 400; ++i) pool.atomically([](Tx& tx) { (void)tx.allocate(4096); });
-  const std::uint64_t objects = pool.core().heap().usage().objects;
+  const std::uint64_t objects = core_of(pool).heap().usage().objects;
   Image killed = image;
   Pool after = killed.pool().value();
   EXPECT_EQ(after.recovery().records_replayed, 0u) << "nothing is left to take back";
-  EXPECT_EQ(after.core().heap().usage().objects, objects);
+  EXPECT_EQ(core_of(after).heap().usage().objects, objects);
   const Words& found = *after.find_root<Words>("words");
   for (std::uint64_t i = 0; i < found.size(); ++i) EXPECT_EQ(found[i], i + 1);
 }

@@ -110,7 +110,7 @@ Scenario holes_between_pages() {
       }
     };
     // Each closes with a record of its own.
-    if (const auto& log = blurred::XilSideLog::of(pool.core().logs().slot(0)).log()) {
+    if (const auto& log = blurred::XilSideLog::of(core_of(pool).logs().slot(0)).log()) {
       const auto left = [&] { return kPerPage - log->begin() % kPerPage; };
       if (log->begin() / log->capacity_records() % 2 == 0) {
         if (left() > kHole + 2) commit(filler, left() - kHole - 1);

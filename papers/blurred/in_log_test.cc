@@ -42,7 +42,7 @@ struct InLogTest : ::testing::TestWithParam<Truncation> {
     if (GetParam() == Truncation::kBackground) pool.set_truncation(Truncation::kBackground);
     return killed.back()->pool(engine).value();
   }
-  LogSlot& slot() { return pool.core().logs().slot(pool.core().context().slot); }
+  LogSlot& slot() { return core_of(pool).logs().slot(core_of(pool).context().slot); }
   XilLog& log() { return *blurred::XilSideLog::of(slot()).log(); }
   Image image = Image::formatted(kTiny);
   std::vector<std::unique_ptr<Image>> killed;
@@ -178,13 +178,13 @@ TEST_P(InLogTest, TheHeapCommitsWhatItNeedsInTheMiddleOfATransaction) {
     }
     EXPECT_TRUE(in_log(tx));
   });
-  const std::uint64_t live = pool.core().heap().usage().objects;
-  EXPECT_EQ(after_kill().core().heap().usage().objects, live);
+  const std::uint64_t live = core_of(pool).heap().usage().objects;
+  EXPECT_EQ(core_of(after_kill()).heap().usage().objects, live);
   pool.atomically([&](Tx& tx) {
     for (std::uint64_t* object : objects) tx.free(object);
     EXPECT_TRUE(in_log(tx));
   });
-  EXPECT_EQ(after_kill().core().heap().usage().objects, live - objects.size());
+  EXPECT_EQ(core_of(after_kill()).heap().usage().objects, live - objects.size());
 }
 
 TEST_P(InLogTest, EachEngineRecoversWhatTheOtherLeftAndMakesTheRingsItsOwn) {

@@ -21,12 +21,12 @@ void InLogTx::put_apart(Offset at, Word value, Word mask) {
 }
 
 void InLogTx::go_buffered() {
-  std::vector<MaskedWrite>& into = writes();
+  MaskedWrites& into = writes();
   into.reserve(into.size() + heap_writes_.size());
   for (MaskedWrite& write : into) write.value = log_->value(write.value);
   log_->give_up();
   in_log_ = false;
-  into.insert(into.end(), heap_writes_.begin(), heap_writes_.end());
+  for (const MaskedWrite& write : heap_writes_) into.push_back(write);
   heap_writes_.clear();
 }
 

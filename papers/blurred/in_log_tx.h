@@ -41,7 +41,7 @@ class InLogTx final : public Tx {
   bool in_log() const { return in_log_; }
   std::size_t words_in_log() const { return write_set().size(); }
   /// What is to be logged besides. Requires: in_log().
-  const std::vector<MaskedWrite>& writes_of_heap() const { return heap_writes_; }
+  const MaskedWrites& writes_of_heap() const { return heap_writes_; }
   /// Takes the values out of the log, which gives the transaction up, and goes on without it.
   void go_buffered();
   /// Calls visit(MaskedWrite) for each word that the commit makes durable. Requires: in_log().
@@ -65,7 +65,7 @@ class InLogTx final : public Tx {
   Word own_value(const MaskedWrite& mine) const override {
     return in_log_ ? log_->value(mine.value) : mine.value;
   }
-  std::vector<MaskedWrite>& heap_writes() override {
+  MaskedWrites& heap_writes() override {
     if (!in_log_) return Tx::heap_writes();
     stored_apart();
     return heap_writes_;
@@ -81,7 +81,7 @@ class InLogTx final : public Tx {
   bool initialises_in_place() const override { return !in_log_; }
 
   UncommittedLog* log_;
-  std::vector<MaskedWrite> heap_writes_;
+  MaskedWrites heap_writes_;
   bool wants_log_ = true;
   bool in_log_ = false;
 };

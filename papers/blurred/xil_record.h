@@ -29,7 +29,7 @@
 #include <optional>
 
 #include "perdure/base/crc32c.h"
-#include "perdure/base/masked_write.h"
+#include "perdure/base/words.h"
 #include "perdure/log/ring.h"
 
 namespace perdure::xil {

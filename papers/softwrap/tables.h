@@ -222,7 +222,7 @@ class Tables final : public EngineOn<D> {
   }
 
   void store_in_table(TablesTx& tx) {
-    const std::vector<MaskedWrite>& writes = tx.writes();
+    const MaskedWrites& writes = tx.writes();
     for (std::size_t i = 0; i < tx.own_writes(); ++i)
       PERDURE_CHECK(aliases_.store(writes[i].offset, writes[i].value, writes[i].mask),
                     "an alias table has less room than was claimed");

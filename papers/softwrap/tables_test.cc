@@ -32,7 +32,7 @@ class SoftwrapTest : public ::testing::TestWithParam<Truncation> {
  protected:
   Pool open(Image& image) {
     Pool pool =
-        Pool::adopt(image.region().value(), {[this](const EngineParts& parts) {
+        adopt_region(image.region().value(), {[this](const EngineParts& parts) {
                       return std::make_unique<softwrap::Tables<Counted<Dram>>>(
                           parts, Counted<Dram>(counters_), softwrap::TableSizes{{256, 16, 64}, 32});
                     }},
@@ -186,7 +186,7 @@ TEST_P(SoftwrapTest, ThreadsShareAMapWhoseNodesComeAndGo) {
   EXPECT_EQ(entries(after, found), entries(pool_, map));
   after.read_only([&](Tx& tx) {
     const auto wrong =
-        found->audit(tx, [&](Offset object) { after.core().heap().check_live(object); });
+        found->audit(tx, [&](Offset object) { core_of(after).heap().check_live(object); });
     EXPECT_FALSE(wrong) << *wrong;
   });
 }
@@ -194,7 +194,7 @@ TEST_P(SoftwrapTest, ThreadsShareAMapWhoseNodesComeAndGo) {
 TEST(Softwrap, ACommitWaitsOnceAndAWordGoesHomeOnceForManyCommits) {
   DomainCounters counters;
   Image image = Image::formatted(kWide);
-  Pool pool = Pool::adopt(image.region().value(),
+  Pool pool = adopt_region(image.region().value(),
                           papers::on_dram(EngineKind::kSoftwrapTables, &counters), 12)
                   .value();
   pool.set_truncation(Truncation::kWhenFull);

@@ -47,7 +47,7 @@ class TablesTx final : public Tx {
   Word committed_word(Offset at) const override {
     return committed_.load(at, reinterpret_cast<const Word*>(base_ + at));
   }
-  std::vector<MaskedWrite>& heap_writes() override {
+  MaskedWrites& heap_writes() override {
     heap_writes_asked_ = true;
     own_writes_ = writes().size();
     return Tx::heap_writes();

@@ -21,8 +21,8 @@
 #include <new>
 
 #include "perdure/alias/machine.h"
-#include "perdure/base/masked_write.h"
-#include "perdure/base/offset_index.h"
+#include "perdure/base/words.h"
+#include "perdure/base/offset_set.h"
 
 namespace perdure::alias {
 

@@ -165,7 +165,7 @@ Result<std::unique_ptr<AddressSpace>> AddressSpace::open_or_create(const std::st
   parts.statics_begin = heap_part(bytes);
   parts.regions_begin = parts.statics_begin + statics_part(bytes);
   auto space = adopt(std::move(parts), [&](std::unique_ptr<Region> opened) {
-    return Pool::open_region(std::move(opened), options.pool);
+    return open_region(std::move(opened), options.pool);
   });
   if (space) {
     std::swap(space.value()->reservation_.begin, reservation.begin);
@@ -197,7 +197,7 @@ Result<std::unique_ptr<AddressSpace>> AddressSpace::inspect(const std::string& d
   parts.statics_begin = heap_part(bytes);
   parts.regions_begin = parts.statics_begin + statics_part(bytes);
   auto space = adopt(std::move(parts), [&](std::unique_ptr<Region> opened) {
-    return Pool::inspect_region(std::move(opened), findings);
+    return inspect_region(std::move(opened), findings);
   });
   if (space) {
     std::swap(space.value()->reservation_.begin, reservation.begin);

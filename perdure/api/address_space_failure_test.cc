@@ -106,7 +106,7 @@ struct SpaceFailures : ::testing::Test {
     parts.statics_begin = range / 4;
     parts.regions_begin = range / 4 + range / 256;
     return AddressSpace::adopt(std::move(parts), [](std::unique_ptr<Region> opened) {
-      return Pool::open_region(std::move(opened), small_space_options().pool);
+      return open_region(std::move(opened), small_space_options().pool);
     });
   }
   void fail_at(std::string_view step, Code code) {

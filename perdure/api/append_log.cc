@@ -3,9 +3,13 @@
 
 #include <array>
 #include <cstring>
+#include <memory>
+#include <thread>
+#include <vector>
 
 #include "perdure/api/pool_core.h"
 #include "perdure/base/crc32c.h"
+#include "perdure/log/tornbit_log.h"
 
 namespace perdure {
 namespace {
@@ -47,19 +51,37 @@ bool read_record(TornbitLog::Reader& reader, std::vector<Word>& payload, std::ui
   return true;
 }
 
+[[noreturn]] void fail() {
+  throw Exception(Code::kPoisoned,
+                  "a write or sync to the storage failed; fix the device and reopen the pool");
+}
+
 }  // namespace
 
-Log::Log(Pool& pool, const TornbitLog& log) : engine_(&pool.core().engine()), log_(log) {}
+struct Log::State {
+  State(Pool& pool, const TornbitLog& found) : engine(&core_of(pool).engine()), log(found) {}
+  /// Finds where the records end and clears what a torn append left behind it.
+  Result<void> recover();
+  /// A fence speaks for its own thread only.
+  void refuse_others() const;
+
+  Engine* engine;
+  TornbitLog log;
+  std::vector<Word> payload;   // reused
+  std::thread::id appender{};  // of what is not flushed yet
+};
+
+Log::~Log() { delete state_; }
 
 Result<Log> Log::open_or_create(Pool& pool, std::string_view name, std::size_t bytes) try {
   if (bytes < kPageBytes)
     return Error{Code::kInvalid, "log '" + std::string(name) + "': must have at least 4096 bytes"};
-  if (bytes > pool.core().region().geometry().capacity_bytes)
+  if (bytes > core_of(pool).region().geometry().capacity_bytes)
     return Error{Code::kInvalid,
                  "log '" + std::string(name) + "': larger than the pool's capacity"};
   auto* root = pool.root<LogRoot>(name);
-  Engine& engine = pool.core().engine();
-  Region& region = pool.core().region();
+  Engine& engine = core_of(pool).engine();
+  Region& region = core_of(pool).region();
   const std::uint64_t words = bytes / kWordBytes;
   bool created = false;
   pool.atomically([&](Tx& tx) {
@@ -101,89 +123,88 @@ Result<Log> Log::open_or_create(Pool& pool, std::string_view name, std::size_t b
       !inside(found.ring_offset, found.ring_words * kWordBytes, region.superblock().heap_offset,
               region.grown_bytes()))
     return Error{Code::kCorrupt, where + "fails its check; restore the pool from a backup"};
-  Log log(pool, TornbitLog({region.word(found.ring_offset), found.ring_words, &root->head}, *head,
-                           *head));
-  if (auto recovered = log.recover(); !recovered)
+  auto state = std::make_unique<State>(
+      pool, TornbitLog({region.word(found.ring_offset), found.ring_words, &root->head}, *head,
+                       *head));
+  if (auto recovered = state->recover(); !recovered)
     return Error{recovered.error().code, where + recovered.error().message};
-  return log;
+  return Log(state.release());
 } catch (const Exception& failure) {
   return failure.error();
 }
 
 std::uint64_t Log::root_type() { return type_id<LogRoot>(); }
 
-Result<void> Log::recover() {
-  TornbitLog::Reader reader = log_.reader();
+Result<void> Log::State::recover() {
+  TornbitLog::Reader reader = log.reader();
   std::uint64_t end = reader.position();
   std::uint64_t bytes = 0;
   bool corrupt = false;
-  while (read_record(reader, payload_, bytes, corrupt)) end = reader.position();
+  while (read_record(reader, payload, bytes, corrupt)) end = reader.position();
   if (corrupt) return Error{Code::kCorrupt, "has a damaged record at word " + std::to_string(end)};
-  AnyDomain domain(*engine_);
-  log_.adopt(domain);
-  if (log_.has_remains(end)) {
-    log_.erase_from(domain, end);
+  AnyDomain domain(*engine);
+  log.adopt(domain);
+  if (log.has_remains(end)) {
+    log.erase_from(domain, end);
   } else {
-    log_.continue_at(end);
+    log.continue_at(end);
   }
   // Orders: the records and the cleared remains behind them before the next append, which is built
   //         on both.
-  if (!engine_->fence(Site::kEraseFence))
+  if (!engine->fence(Site::kEraseFence))
     return Error{Code::kPoisoned, "could not be synced; reopen the pool"};
   return {};
 }
 
-bool Log::append(const void* record, std::size_t bytes) {
-  refuse_others();
-  if (bytes > log_.capacity_words() * kWordBytes) return false;  // nor could its words be counted
-  const std::size_t words = payload_words(bytes);
-  if (TornbitLog::log_words(words) > log_.free_words()) return false;
-  payload_.assign(words, 0);
-  payload_[0] = seal(bytes, kSaltRecord);
-  if (bytes > 0) std::memcpy(payload_.data() + 1, record, bytes);
-  AnyDomain domain(*engine_);
-  log_.append(domain, payload_);
-  appender_ = std::this_thread::get_id();
-  return true;
-}
-
-void Log::flush() {
-  refuse_others();
-  AnyDomain domain(*engine_);
-  if (!log_.make_durable(domain)) fail();
-  appender_ = {};
-}
-
-/// A fence speaks for its own thread only.
-void Log::refuse_others() const {
-  if (appender_ == std::thread::id() || appender_ == std::this_thread::get_id()) return;
+void Log::State::refuse_others() const {
+  if (appender == std::thread::id() || appender == std::this_thread::get_id()) return;
   throw Exception(
       Code::kMisuse,
       "another thread has appended to this log and not flushed; flush() in that thread");
 }
 
-void Log::truncate() {
-  appender_ = {};
-  AnyDomain domain(*engine_);
-  log_.truncate();
-  log_.persist_head(domain);
-  // Orders: the head before the next lap overwrites the words behind it.
-  if (!engine_->fence(Site::kHeadFence)) fail();
+bool Log::append(const void* record, std::size_t bytes) {
+  state_->refuse_others();
+  TornbitLog& log = state_->log;
+  if (bytes > log.capacity_words() * kWordBytes) return false;  // nor could its words be counted
+  const std::size_t words = payload_words(bytes);
+  if (TornbitLog::log_words(words) > log.free_words()) return false;
+  std::vector<Word>& payload = state_->payload;
+  payload.assign(words, 0);
+  payload[0] = seal(bytes, kSaltRecord);
+  if (bytes > 0) std::memcpy(payload.data() + 1, record, bytes);
+  AnyDomain domain(*state_->engine);
+  log.append(domain, payload);
+  state_->appender = std::this_thread::get_id();
+  return true;
 }
 
-void Log::for_each(const std::function<void(std::span<const std::byte>)>& visit) const {
-  TornbitLog::Reader reader = log_.reader();
+void Log::flush() {
+  state_->refuse_others();
+  AnyDomain domain(*state_->engine);
+  if (!state_->log.make_durable(domain)) fail();
+  state_->appender = {};
+}
+
+void Log::truncate() {
+  state_->appender = {};
+  AnyDomain domain(*state_->engine);
+  state_->log.truncate();
+  state_->log.persist_head(domain);
+  // Orders: the head before the next lap overwrites the words behind it.
+  if (!state_->engine->fence(Site::kHeadFence)) fail();
+}
+
+void Log::visit_each(void (*visit)(void* to, std::span<const std::byte> record), void* to) const {
+  TornbitLog::Reader reader = state_->log.reader();
   std::vector<Word> payload;
   std::uint64_t bytes = 0;
   bool corrupt = false;
-  while (reader.position() < log_.tail() && read_record(reader, payload, bytes, corrupt)) {
-    visit({reinterpret_cast<const std::byte*>(payload.data()), bytes});
+  while (reader.position() < state_->log.tail() && read_record(reader, payload, bytes, corrupt)) {
+    visit(to, {reinterpret_cast<const std::byte*>(payload.data()), bytes});
   }
 }
 
-void Log::fail() const {
-  throw Exception(Code::kPoisoned,
-                  "a write or sync to the storage failed; fix the device and reopen the pool");
-}
+std::uint64_t Log::free_bytes() const { return state_->log.free_words() * kWordBytes; }
 
 }  // namespace perdure

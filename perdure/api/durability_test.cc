@@ -74,7 +74,7 @@ class PoolOnDisk {
  public:
   explicit PoolOnDisk(Disk& disk, std::chrono::nanoseconds relaxed_delay = {})
       : memory_(disk.platter), group_(DiskDevice{&disk}, memory_.base()) {
-    pool_.emplace(Pool::adopt(memory_.region(DomainKind::kSync).value(), {[&](EngineParts parts) {
+    pool_.emplace(adopt_region(memory_.region(DomainKind::kSync).value(), {[&](EngineParts parts) {
                                 parts.tuning.relaxed_delay = relaxed_delay;
                                 return std::make_unique<Redo<Sync<DiskDevice>>>(
                                     parts, Sync<DiskDevice>(group_));

@@ -104,14 +104,17 @@ Result<void> refuse_address_space(const Region& region, const std::string& why) 
   return Error{Code::kInvalid, region.path() + ": " + why};
 }
 
-Pool::Pool(std::unique_ptr<PoolCore> core, std::shared_ptr<void> storage) noexcept
-    : storage_(std::move(storage)), core_(std::move(core)) {}
-Pool::Pool(Pool&& other) noexcept = default;
-Pool::~Pool() = default;
+struct PoolAccess {
+  static PoolCore& core(const Pool& pool) { return *pool.core_; }
+  static Pool pool(std::unique_ptr<PoolCore> core) { return Pool(core.release()); }
+};
+
+PoolCore& core_of(const Pool& pool) { return PoolAccess::core(pool); }
+
+Pool::~Pool() { delete core_; }
 Pool& Pool::operator=(Pool&& other) noexcept {
-  core_.reset();  // closed before what its domain refers to
-  storage_ = std::move(other.storage_);
-  core_ = std::move(other.core_);
+  delete std::exchange(core_, nullptr);  // one may be a pool of the other's file
+  core_ = std::exchange(other.core_, nullptr);
   return *this;
 }
 
@@ -144,7 +147,7 @@ Result<Pool> Pool::open_or_create(const std::string& path, const ExpertOptions& 
   return created;
 }
 
-Result<Pool> Pool::open_region(std::unique_ptr<Region> region, const ExpertOptions& options) {
+Result<Pool> open_region(std::unique_ptr<Region> region, const ExpertOptions& options) {
   if (auto valid = check_options(region->path(), options); !valid) return valid.error();
   if (options.placement == Placement::kPrivatePages) {
     if (auto fit = refuse_address_space(
@@ -155,36 +158,37 @@ Result<Pool> Pool::open_region(std::unique_ptr<Region> region, const ExpertOptio
       return fit.error();
   }
   auto storage = PoolStorage::of(*region, options);
-  auto pool = adopt(std::move(region), {[&](EngineParts parts) {
-                      parts.tuning = tuning_of(options);
-                      return redo_on(parts, storage.get());
-                    }},
-                    options.lock_bits, storage);
+  auto pool = adopt_region(std::move(region), {[&](EngineParts parts) {
+                             parts.tuning = tuning_of(options);
+                             return redo_on(parts, storage.get());
+                           }},
+                           options.lock_bits, storage);
   if (pool && options.truncation != Truncation::kAuto) pool->set_truncation(options.truncation);
   return pool;
 }
 
-Result<Pool> Pool::adopt(std::unique_ptr<Region> region, const EngineSource& source,
-                         unsigned lock_bits, std::shared_ptr<void> storage) {
-  auto core = PoolCore::open(std::move(region), source, lock_bits);
+Result<Pool> adopt_region(std::unique_ptr<Region> region, const EngineSource& source,
+                          unsigned lock_bits, std::shared_ptr<void> storage) {
+  auto core = PoolCore::open(std::move(region), source, lock_bits, std::move(storage));
   if (!core) return core.error();
-  return Pool(std::move(core).value(), std::move(storage));
+  return PoolAccess::pool(std::move(core).value());
 }
 
-Result<Pool> Pool::inspect(const std::string& path, std::vector<std::string>* findings) {
+Result<Pool> Pool::inspect(const std::string& path) { return inspect_pool(path, nullptr); }
+
+Result<Pool> inspect_pool(const std::string& path, std::vector<std::string>* findings) {
   auto region = Region::open_file(path, DomainKind::kAuto, Region::Access::kInspect);
   if (!region) return region.error();
   return inspect_region(std::move(region).value(), findings);
 }
 
-Result<Pool> Pool::inspect_region(std::unique_ptr<Region> region,
-                                  std::vector<std::string>* findings) {
+Result<Pool> inspect_region(std::unique_ptr<Region> region, std::vector<std::string>* findings) {
   auto core = PoolCore::open(std::move(region), {[](const EngineParts& parts) {
                                return std::make_unique<Redo<Dram>>(parts, Dram{});
                              }},
-                             16, findings);
+                             16, nullptr, findings);
   if (!core) return core.error();
-  return Pool(std::move(core).value());
+  return PoolAccess::pool(std::move(core).value());
 }
 
 void* Pool::make_root(Tx& tx, std::string_view name, std::uint64_t type, std::uint64_t bytes) {
@@ -209,6 +213,32 @@ void Pool::checkpoint() {
 void Pool::set_truncation(Truncation truncation) {
   core_->refuse_after_fork();
   core_->engine().set_truncation(truncation);
+}
+
+const std::string& Pool::path() const { return core_->region().path(); }
+
+PoolUsage Pool::usage() {
+  const Region& region = core_->region();
+  const Heap::Usage heap = core_->heap().usage();
+  return {.roots = read_only([&](Tx& tx) { return core_->roots(tx).size(); }),
+          .objects = heap.objects,
+          .object_bytes = heap.object_bytes,
+          .file_bytes = region.grown_bytes(),
+          .capacity_bytes = region.geometry().capacity_bytes};
+}
+
+std::span<const std::byte> Pool::memory() const {
+  const Region& region = core_->region();
+  const Offset begin = region.superblock().heap_offset;
+  return {region.base() + begin, region.grown_bytes() - begin};
+}
+
+std::byte* Pool::base() const { return core_->region().base(); }
+
+void Pool::prefetch_word(std::uint64_t offset) const {
+  const TxWorld& world = core_->world();
+  __builtin_prefetch(world.base + offset);
+  __builtin_prefetch(&world.locks->of(offset));
 }
 
 DomainKind Pool::domain() const { return core_->region().domain(); }

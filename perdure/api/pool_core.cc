@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <memory>
+#include <mutex>
 #include <thread>
 
 #include "perdure/base/crc32c.h"
@@ -34,7 +36,11 @@ std::uint64_t nanoseconds_since(std::chrono::steady_clock::time_point start) {
 /// The contexts of a pool and who may have them. Outlives the pool while a thread still holds one.
 struct PoolCore::Hub {
   std::mutex mutex;
-  std::vector<std::unique_ptr<Context>> contexts;
+  struct Owned {
+    std::unique_ptr<Tx> tx;
+    std::unique_ptr<Context> context;
+  };
+  std::vector<Owned> contexts;
   std::vector<Context*> idle;
 };
 
@@ -72,8 +78,10 @@ PoolCore::PoolCore(std::unique_ptr<Region> region, unsigned lock_bits)
 
 Result<std::unique_ptr<PoolCore>> PoolCore::open(std::unique_ptr<Region> region,
                                                  const EngineSource& source, unsigned lock_bits,
+                                                 std::shared_ptr<void> storage,
                                                  std::vector<std::string>* findings) {
   std::unique_ptr<PoolCore> core(new PoolCore(std::move(region), lock_bits));
+  core->storage_ = std::move(storage);
   core->logs_ = std::make_unique<LogArea>(*core->region_, source.side_logs);
   if (auto opened = core->logs_->open(); !opened) return opened.error();
   core->heap_ = std::make_unique<Heap>(*core->region_);
@@ -165,13 +173,15 @@ PoolCore::Context& PoolCore::attach() {
     throw Exception(Code::kMisuse, region_->path() +
                                        ": more threads at the same time than the pool has logs (" +
                                        std::to_string(slot) + "); create it with more log_slots");
-  auto context = std::make_unique<Context>(engine_->make_tx(world_, slot), slot);
-  if (world_.solitude != nullptr) world_.solitude->add(context->tx.place());
-  hub_->contexts.push_back(std::move(context));
-  by_slot_[slot].store(hub_->contexts.back().get(), std::memory_order_relaxed);
+  std::unique_ptr<Tx> tx = engine_->make_tx(world_, slot);
+  auto made = std::make_unique<Context>(*tx, slot);
+  if (world_.solitude != nullptr) world_.solitude->add(tx->place());
+  Context& context = *made;
+  hub_->contexts.push_back({std::move(tx), std::move(made)});
+  by_slot_[slot].store(&context, std::memory_order_relaxed);
   // Release: whoever counts this context finds it. Sequentially consistent: before the thread's first announcement.
   attached_.store(slot + 1, std::memory_order_seq_cst);
-  return *hub_->contexts.back();
+  return context;
 }
 
 void PoolCore::settle(Offset begin, std::uint64_t bytes) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// PoolCore: the floors below, put together for one open pool. Users meet it through perdure/pool.h.
+// PoolCore: the floors below, put together for one open pool. Users meet it through perdure/pool.h; here are the doors of
+// tools, of tests and of engines that are not the library's.
 #pragma once
 
 #include <functional>
@@ -9,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "perdure/api/attempts.h"
 #include "perdure/engine/engine.h"
 #include "perdure/heap/heap.h"
+#include "perdure/pool.h"
 
 namespace perdure {
 
@@ -20,9 +21,10 @@ class PoolCore {
   using Context = PoolContext;
 
   /// Recovers and opens. `findings`, when given, collects damage of heap and root table instead of
-  /// refusing the pool. What the engine's domain refers to must outlive the pool.
+  /// refusing the pool. `storage`: what the engine's domain refers to, kept until the pool is closed.
   static Result<std::unique_ptr<PoolCore>> open(std::unique_ptr<Region> region,
                                                 const EngineSource& source, unsigned lock_bits,
+                                                std::shared_ptr<void> storage = nullptr,
                                                 std::vector<std::string>* findings = nullptr);
   ~PoolCore();
   PoolCore(const PoolCore&) = delete;
@@ -98,6 +100,7 @@ class PoolCore {
   /// collects it.
   Result<void> check_roots(std::vector<std::string>* findings) const;
 
+  std::shared_ptr<void> storage_;  // first: gone last
   std::unique_ptr<Region> region_;
   LockTable locks_;
   CommitClock clock_;
@@ -115,5 +118,18 @@ class PoolCore {
   RecoveryReport recovery_;
   std::uint64_t heap_nanoseconds_ = 0;
 };
+
+/// What the pool is made of.
+PoolCore& core_of(const Pool& pool);
+
+/// The second half of Pool::open(), for an address space.   Errors: as there.
+Result<Pool> open_region(std::unique_ptr<Region> region, const ExpertOptions& options);
+/// Pool::inspect(). `findings` collects damage of heap and root table instead of refusing the pool.
+Result<Pool> inspect_pool(const std::string& path, std::vector<std::string>* findings);
+/// Its second half, for an address space.
+Result<Pool> inspect_region(std::unique_ptr<Region> region, std::vector<std::string>* findings);
+/// A pool for who brings a region and an engine (papers/engines.h). `storage` as in PoolCore::open().
+Result<Pool> adopt_region(std::unique_ptr<Region> region, const EngineSource& source,
+                          unsigned lock_bits = 20, std::shared_ptr<void> storage = nullptr);
 
 }  // namespace perdure

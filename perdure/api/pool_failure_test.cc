@@ -83,7 +83,7 @@ class PoolOnDisk {
  public:
   explicit PoolOnDisk(Disk& disk)
       : memory_(disk.durable), group_(FailingDevice(disk), memory_.base()) {
-    opened_.emplace(Pool::adopt(
+    opened_.emplace(adopt_region(
         memory_.region(DomainKind::kSync).value(), {[this](const EngineParts& parts) {
           return std::make_unique<Redo<Sync<FailingDevice>>>(parts, Sync<FailingDevice>(group_));
         }},

@@ -215,7 +215,7 @@ TEST(PoolFile, UnlessAskedForALogHasTheSizeThatSuitsTheStorage) {
     std::filesystem::remove(dir / "pool");
     papers::LabPool pool = papers::create(dir / "pool", options).value();
     pool.atomically([&](Tx& tx) { tx.store(*pool.root<std::uint64_t>("word"), 1); });
-    return pool.core().region().geometry().ring_bytes >> 10;
+    return core_of(pool).region().geometry().ring_bytes >> 10;
   };
   EXPECT_EQ(ring_kib(DomainKind::kDram, 1024), 256u);
   EXPECT_EQ(ring_kib(DomainKind::kSync, 1024), 4096u);
@@ -296,9 +296,9 @@ TEST_F(Roots, AnotherTypeIsRefused) {
 
 TEST_F(Roots, AFullTableSaysSoAndLeaksNothing) {
   for (int i = 0; i < 4; ++i) pool.root<Counter>("counter" + std::to_string(i));
-  const Heap::Usage before = pool.core().heap().usage();
+  const Heap::Usage before = core_of(pool).heap().usage();
   EXPECT_EQ(code_thrown_by([&] { pool.root<Counter>("one more"); }), "no-space");
-  EXPECT_EQ(pool.core().heap().usage().objects, before.objects);
+  EXPECT_EQ(core_of(pool).heap().usage().objects, before.objects);
   EXPECT_NE(pool.root<Counter>("counter3"), nullptr);
 }
 
@@ -306,7 +306,7 @@ TEST_F(Roots, OnlyTheNamedRootIsRemoved) {
   const std::string name(32, 'x');
   Counter* counter = pool.root<Counter>(name);
   const auto remove = [&](std::string_view what) {
-    return pool.atomically([&](Tx& tx) { return pool.core().remove_root(tx, what); });
+    return pool.atomically([&](Tx& tx) { return core_of(pool).remove_root(tx, what); });
   };
   EXPECT_FALSE(remove("absent"));
   EXPECT_FALSE(remove("")) << "a free entry is not a root";
@@ -324,7 +324,7 @@ TEST_F(Roots, CreationIsPartOfTheCallersTransaction) {
   }),
                std::runtime_error);
   EXPECT_EQ(pool.find_root<Counter>("counter"), nullptr);
-  EXPECT_EQ(pool.core().heap().usage().objects, 0u);
+  EXPECT_EQ(core_of(pool).heap().usage().objects, 0u);
 }
 
 TEST_F(Roots, OneNameIsCreatedOnceByManyThreads) {
@@ -339,7 +339,7 @@ TEST_F(Roots, OneNameIsCreatedOnceByManyThreads) {
     for (std::thread& thread : threads) thread.join();
     for (const Counter* root : found) EXPECT_EQ(root, found[0]);
   }
-  EXPECT_EQ(many.core().heap().usage().objects, 10u);
+  EXPECT_EQ(core_of(many).heap().usage().objects, 10u);
 }
 
 // ---- engines and counts -------------------------------------------------------------------------

@@ -49,7 +49,7 @@ TEST(PoolThreads, CommitsHeapAndTruncationNeverWaitForEachOtherInACircle) {
     });
   }
   for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(pool.core().heap().usage().objects, 0u);
+  EXPECT_EQ(core_of(pool).heap().usage().objects, 0u);
 }
 
 struct Node {

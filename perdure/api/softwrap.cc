@@ -70,7 +70,7 @@ std::unique_ptr<Attached> attach(const char* path, const perdure_wrap_settings& 
   if (asked.patience_ms != 0) settings.patience = std::chrono::milliseconds(asked.patience_ms);
 
   auto opened = std::make_unique<Attached>(Pool::open_or_create(path, options).value());
-  const Region& region = opened->pool.core().region();
+  const Region& region = core_of(opened->pool).region();
   const std::uint64_t wanted = region.superblock().preferred_base;
   if (reinterpret_cast<std::uint64_t>(region.base()) != wanted)
     throw Exception(Code::kBusy,
@@ -96,7 +96,7 @@ int perdure_wrap_attach(const char* path, const perdure_wrap_settings* settings)
   return report(-1, [&] {
     if (attached != nullptr)
       throw Exception(Code::kBusy,
-                      attached->pool.core().region().path() +
+                      core_of(attached->pool).region().path() +
                           " is attached already, and a process has one; call wrapDetach() first");
     attached = attach(path, settings != nullptr ? *settings : perdure_wrap_settings{});
     return 0;
@@ -119,7 +119,7 @@ void* perdure_wrap_root(const char* name, std::size_t size) {
       throw Exception(Code::kInvalid, "wrapRoot: a root has a name, and a byte at least");
     return pool.atomically([&](Tx& tx) {
       const std::optional<PoolCore::Root> root =
-          pool.core().find_root(tx, name, kRootType, size, true);
+          core_of(pool).find_root(tx, name, kRootType, size, true);
       return root->object;
     });
   });

@@ -145,7 +145,7 @@ TEST_P(CFace, KillsAtAnyMomentLeaveWholeWraps) {
     ASSERT_EQ(wrapDetach(), 0);
   }
   const Pool pool = Pool::inspect(path).value();
-  EXPECT_EQ(const_cast<Pool&>(pool).core().heap().usage().objects, 2u) << "the root and its object";
+  EXPECT_EQ(core_of(pool).heap().usage().objects, 2u) << "the root and its object";
 }
 
 TEST_P(CFace, TellsWhatIsWrong) {

@@ -201,7 +201,7 @@ Result<void> AddressSpace::settle_regions() {
   for (const Offset page : stray_pages_) hide(page, kPageBytes);  // no record names them any more
   pool_->atomically([&](Tx& tx) {
     const auto root =
-        pool_->core().find_root(tx, kRegionTableRoot, kTypeOfTable, kRegionTableBytes, true);
+        core_of(*pool_).find_root(tx, kRegionTableRoot, kTypeOfTable, kRegionTableBytes, true);
     table_ = static_cast<Offset>(static_cast<std::byte*>(root->object) - base_);
   });
   // No record names what goes any more.
@@ -365,7 +365,7 @@ bool AddressSpace::is_writable(const void* address, std::uint64_t bytes) const {
 
 Result<void*> AddressSpace::map(void** variable, std::uint64_t bytes, int protection,
                                 bool exactly) try {
-  if (pool_->core().context().tx.active()) return misuse_inside();
+  if (core_of(*pool_).context().tx.active()) return misuse_inside();
   if (bytes == 0 || bytes > range_bytes_ || (protection & ~7) != 0)
     return Error{Code::kInvalid, "pmap: a region of " + std::to_string(bytes) +
                                      " bytes with protection " + std::to_string(protection)};
@@ -434,7 +434,7 @@ Result<void*> AddressSpace::map(void** variable, std::uint64_t bytes, int protec
 }
 
 Result<void> AddressSpace::unmap(void* address, std::uint64_t bytes) try {
-  if (pool_->core().context().tx.active()) return misuse_inside();
+  if (core_of(*pool_).context().tx.active()) return misuse_inside();
   const std::lock_guard lock(mutex_);
   const auto begin = static_cast<Offset>(static_cast<std::byte*>(address) - base_);
   if (!is_aligned(begin, kPageBytes) || bytes == 0 ||

@@ -99,7 +99,7 @@ Result<void> AddressSpace::settle_statics() {
     }
     // Orders: the word that vouches for the variables before the first transaction on them. Who stored it may have been
     //         killed before its fence; it is then in caches only, and a cut would take it back, and the variables with it.
-    Engine& engine = pool_->core().engine();
+    Engine& engine = core_of(*pool_).engine();
     engine.flush(&region_->at<StaticsHeader>(statics_begin_)->ready, kWordBytes,
                  Site::kStaticsAdopt);
     if (!engine.fence(Site::kStaticsAdoptFence))
@@ -140,7 +140,7 @@ std::vector<std::byte> AddressSpace::image_of_statics() const {
 ///   1. everything but the word that says so; fence   cut here ⇒ not ready: made again from the executable
 ///   2. the word; fence                               from here on the variables keep their values
 void AddressSpace::write_statics(std::vector<std::byte> image) {
-  Engine& engine = pool_->core().engine();
+  Engine& engine = core_of(*pool_).engine();
   const Word ready = seal(1, kSaltReady);
   auto* const words = reinterpret_cast<Word*>(image.data());
   words[offsetof(StaticsHeader, ready) / kWordBytes] = 0;

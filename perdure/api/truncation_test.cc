@@ -134,7 +134,7 @@ std::uint64_t work(Pool& pool, int rounds) {
     }
   }
   pool.checkpoint();  // not every engine has it home yet
-  std::uint64_t sum = pool.core().heap().usage().objects;
+  std::uint64_t sum = core_of(pool).heap().usage().objects;
   for (const std::uint64_t word : table->word) sum = sum * 31 + word;
   return sum;
 }
@@ -152,7 +152,7 @@ TEST_P(TruncationTest, ResultsAreThoseOfEveryOtherChoice) {
     const Truncation of_auto = retires()     ? Truncation::kBackground
                                : on_memory() ? Truncation::kNextCommit
                                              : Truncation::kWhenFull;
-    EXPECT_EQ(pool.core().engine().truncation(), mode() != Truncation::kAuto ? mode() : of_auto);
+    EXPECT_EQ(core_of(pool).engine().truncation(), mode() != Truncation::kAuto ? mode() : of_auto);
     EXPECT_EQ(work(pool, rounds), expected);
   }
   Pool pool = open();
@@ -300,7 +300,7 @@ TEST_P(SwitchingTest, TheChoiceMayChangeWhileFourThreadsCommit) {
   {
     papers::LabPool pool = papers::create(dir / "pool", options).value();
     auto* table = pool.root<Table>("table");
-    objects = pool.core().heap().usage().objects;
+    objects = core_of(pool).heap().usage().objects;
     std::atomic<bool> stop{false};
     std::vector<std::thread> threads;
     for (std::size_t t = 0; t < 4; ++t) {
@@ -337,7 +337,7 @@ TEST_P(SwitchingTest, TheChoiceMayChangeWhileFourThreadsCommit) {
   }
   EXPECT_EQ(table->word[100], sum);
   for (std::size_t k = 201; k < 600; ++k) EXPECT_EQ(table->word[k], table->word[200]);
-  EXPECT_EQ(pool.core().heap().usage().objects, objects);
+  EXPECT_EQ(core_of(pool).heap().usage().objects, objects);
 }
 
 TEST(Truncation, TwoThreadsMayChooseAtTheSameTime) {

@@ -44,7 +44,7 @@ struct Wraps::State {
   State(Pool& of, const WrapSettings& with)
       : pool(&of),
         settings(with),
-        pages(of.core().engine().pages_for_open_words()),
+        pages(core_of(of).engine().pages_for_open_words()),
         open(with.open, with.threshold) {}
 
   // ---- the open tables ------------------------------------------------------------------------------
@@ -203,7 +203,7 @@ struct Wraps::State {
   // ---- words in place -----------------------------------------------------------------------------
 
   bool in_place(const Place& place) const { return pages != nullptr && !place.options.local; }
-  Word* word(Offset at) const { return pool->core().region().word(at); }
+  Word* word(Offset at) const { return core_of(*pool).region().word(at); }
 
   /// Requires: a pin on a page is one of its wrap, and stays until what it stored is committed or taken back.
   void store_in_place(Place& place, const MaskedWrite& write) {
@@ -283,7 +283,7 @@ struct Wraps::State {
 
   /// One word is read in one piece: it needs no transaction.
   Word committed_word(Place& place, Offset at) const {
-    const Word* const home = pool->core().region().word(at);
+    const Word* const home = core_of(*pool).region().word(at);
     if (place.committed == nullptr) return load_word(home);
     if (!place.looking) place.committed->enter();
     const Word word = place.committed->load(at, home);
@@ -322,13 +322,13 @@ struct Wraps::State {
 
   /// Whether this is a child, whose parent has the wraps, and the pool.
   bool forked() const { return pid != ::getpid(); }
-  std::byte* base() const { return pool->core().region().base(); }
-  Heap& heap() const { return pool->core().heap(); }
+  std::byte* base() const { return core_of(*pool).region().base(); }
+  Heap& heap() const { return core_of(*pool).heap(); }
   Offset offset_of(const void* address) const {
     return static_cast<Offset>(static_cast<const std::byte*>(address) - base());
   }
   bool may_store(Offset at, std::size_t bytes) const {
-    Region& region = pool->core().region();
+    Region& region = core_of(*pool).region();
     return inside(at, bytes, region.superblock().heap_offset, region.grown_bytes());
   }
 
@@ -368,9 +368,9 @@ struct Wraps::Leaver {
 };
 
 Wraps::Wraps(Pool& pool, const WrapSettings& settings) {
-  if (pool.core().engine().changes_in_place())
+  if (core_of(pool).engine().changes_in_place())
     throw Exception(Code::kInvalid,
-                    pool.core().region().path() +
+                    core_of(pool).region().path() +
                         ": wraps read without locks, and the engine undo-objects has what is not "
                         "committed in place; use another engine");
   const alias::AliasLimits& limits = settings.open;
@@ -402,7 +402,7 @@ Wraps::Place& Wraps::place() const {
     state_->idle.pop_back();
   } else {
     state_->places.push_back(
-        std::make_unique<Place>(state_->pool->core().engine().committed_words()));
+        std::make_unique<Place>(core_of(*state_->pool).engine().committed_words()));
     found = state_->places.back().get();
     state_->idle.reserve(state_->places.size());  // what a thread gives back needs no memory
     state_->open.states().add(found->wrap);
@@ -412,7 +412,7 @@ Wraps::Place& Wraps::place() const {
 }
 
 Wraps::Place& Wraps::open_place(std::string_view what) const {
-  state_->pool->core().refuse_after_fork();
+  core_of(*state_->pool).refuse_after_fork();
   Place& mine = place();
   if (mine.depth == 0)
     throw Exception(Code::kMisuse, std::string(what) + ": this thread has no wrap open");
@@ -422,7 +422,7 @@ Wraps::Place& Wraps::open_place(std::string_view what) const {
 namespace {
 
 void refuse_in_transaction(Pool& pool, std::string_view what) {
-  if (pool.core().context().tx.active())
+  if (core_of(pool).context().tx.active())
     throw Exception(Code::kMisuse, std::string(what) +
                                        ": inside a transaction of the pool, which would commit "
                                        "later; a wrap cannot be part of it");
@@ -431,7 +431,7 @@ void refuse_in_transaction(Pool& pool, std::string_view what) {
 }  // namespace
 
 void Wraps::open(WrapOptions options) {
-  state_->pool->core().refuse_after_fork();
+  core_of(*state_->pool).refuse_after_fork();
   Place& mine = place();
   if (mine.depth == 0) {
     refuse_in_transaction(*state_->pool, "open");
@@ -485,8 +485,8 @@ unsigned Wraps::depth() const { return place().depth; }
 bool Wraps::aborted() const { return place().failed.has_value(); }
 
 void Wraps::read(void* to, const void* from, std::size_t bytes) {
-  state_->pool->core().refuse_after_fork();
-  const Region& region = state_->pool->core().region();
+  core_of(*state_->pool).refuse_after_fork();
+  const Region& region = core_of(*state_->pool).region();
   Offset at = state_->offset_of(from);
   if (!inside(at, bytes, 0, region.grown_bytes())) {
     std::memcpy(to, from, bytes);

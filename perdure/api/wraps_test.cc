@@ -110,7 +110,7 @@ TEST_P(WrapsOn, LevelsArePartOfTheOutermost) {
 }
 
 TEST_P(WrapsOn, AnAbortTakesAllLevelsBack) {
-  const std::uint64_t before = pool_->core().heap().usage().objects;
+  const std::uint64_t before = core_of(*pool_).heap().usage().objects;
   wraps_->run([&] { wraps_->store((*words_)[0], 1); });
   wraps_->open();
   wraps_->store((*words_)[0], 2);
@@ -124,7 +124,7 @@ TEST_P(WrapsOn, AnAbortTakesAllLevelsBack) {
   EXPECT_EQ(code_thrown_by([&] { wraps_->close(); }), "aborted");
   EXPECT_EQ(wraps_->depth(), 0u);
   EXPECT_EQ(committed(0), 1u);
-  EXPECT_EQ(pool_->core().heap().usage().objects, before);
+  EXPECT_EQ(core_of(*pool_).heap().usage().objects, before);
   wraps_->run([&] { wraps_->store((*words_)[0], 4); });
   EXPECT_EQ(committed(0), 4u);
 }
@@ -148,18 +148,18 @@ TEST_P(WrapsOn, WhatABodyThrowsAbortsIt) {
 TEST_P(WrapsOn, ObjectsComeAndGoWithIt) {
   reopen({{256, 16, 64}, 8, std::chrono::milliseconds(2)});
   auto& address = reinterpret_cast<std::uint64_t&>((*words_)[0]);
-  const std::uint64_t before = pool_->core().heap().usage().objects;
+  const std::uint64_t before = core_of(*pool_).heap().usage().objects;
   std::uint64_t* object = nullptr;
   wraps_->run([&] {
     object = static_cast<std::uint64_t*>(wraps_->allocate(800));
     for (int i = 0; i < 100; ++i) wraps_->store(object[i], i);
     wraps_->store(address, reinterpret_cast<std::uint64_t>(object));
   });
-  EXPECT_EQ(pool_->core().heap().usage().objects, before + 1);
+  EXPECT_EQ(core_of(*pool_).heap().usage().objects, before + 1);
   Image killed = *image_;
   {
     Pool after = killed.pool(GetParam()).value();
-    EXPECT_EQ(after.core().heap().usage().objects, before + 1);
+    EXPECT_EQ(core_of(after).heap().usage().objects, before + 1);
   }
   EXPECT_EQ(wraps_->load(object[99]), 99u);
   wraps_->open();
@@ -167,7 +167,7 @@ TEST_P(WrapsOn, ObjectsComeAndGoWithIt) {
   wraps_->free(object);
   EXPECT_EQ(code_thrown_by([&] { wraps_->free(object); }), "misuse") << "aborts it";
   EXPECT_EQ(code_thrown_by([&] { wraps_->close(); }), "misuse");
-  EXPECT_EQ(pool_->core().heap().usage().objects, before + 1);
+  EXPECT_EQ(core_of(*pool_).heap().usage().objects, before + 1);
   EXPECT_EQ(wraps_->load(object[3]), 3u);
   wraps_->run([&] {
     wraps_->store(object[3], 33);
@@ -176,7 +176,7 @@ TEST_P(WrapsOn, ObjectsComeAndGoWithIt) {
     wraps_->free(wraps_->allocate(64));
     wraps_->free(nullptr);
   });
-  EXPECT_EQ(pool_->core().heap().usage().objects, before);
+  EXPECT_EQ(core_of(*pool_).heap().usage().objects, before);
   wraps_->run([&] {  // in the same space, of which the open table knows nothing any more
     auto* again = static_cast<std::uint64_t*>(wraps_->allocate(800));
     wraps_->store(again[0], 5);
@@ -361,7 +361,7 @@ TEST(WrapsCost, AWrapWaitsOnceAndOneThatStoresNothingNever) {
   DomainCounters counters;
   Image image = Image::formatted();
   Pool pool =
-      Pool::adopt(image.region().value(), papers::on_dram(EngineKind::kSoftwrapTables, &counters))
+      adopt_region(image.region().value(), papers::on_dram(EngineKind::kSoftwrapTables, &counters))
           .value();
   auto* words = pool.root<Words>("words");
   Wraps wraps(pool, kTiny);

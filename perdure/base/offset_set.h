@@ -1,14 +1,76 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// OffsetIndex: where in a sequence an offset stands. Open-addressed; forgets everything in O(1); no allocation once grown.
 // OffsetSet: offsets in the order in which they came, each once, with membership that stays cheap however many there are:
 // the objects that a transaction allocates or frees, the lines that a full log names.
 #pragma once
 
-#include <algorithm>
-#include <vector>
+#include <bit>
+#include <cstdint>
 
-#include "perdure/base/offset_index.h"
+#include "perdure/base/growing_array.h"
+#include "perdure/base/words.h"
 
 namespace perdure {
+
+/// The sequence is the caller's: `offset_at(place)` is its offset there, none twice; fewer than 2^32.
+class OffsetIndex {
+ public:
+  static constexpr std::size_t kNowhere = ~std::size_t{0};
+
+  static std::size_t hash(Offset offset) { return (offset >> 3) * 0x9e3779b97f4a7c15u >> 20; }
+
+  /// Where `offset` stands among the places covered, or kNowhere. Requires: cover() came before.
+  template <class OffsetAt>
+  std::size_t find(Offset offset, OffsetAt offset_at) const {
+    for (std::size_t at = hash(offset);; ++at) {
+      const Slot& slot = slots_[at & (slots_.size() - 1)];
+      if (slot.era != era_) return kNowhere;
+      if (offset_at(slot.place) == offset) return slot.place;
+    }
+  }
+  /// Covers the first `count` places from now on, and has memory for `room`.
+  template <class OffsetAt>
+  void cover(std::size_t count, std::size_t room, OffsetAt offset_at) {
+    if (room * 2 > slots_.size()) {
+      slots_.assign(std::bit_ceil(room * 2 + 1), Slot{});
+      covered_ = 0;
+    }
+    while (covered_ < count) {
+      std::size_t at = hash(offset_at(covered_));
+      while (slots_[at & (slots_.size() - 1)].era == era_) ++at;
+      take(at);
+    }
+  }
+  /// Covers one place more, unless its offset stands at an earlier one: false. Requires: memory for it.
+  template <class OffsetAt>
+  bool cover_if_new(OffsetAt offset_at) {
+    const Offset offset = offset_at(covered_);
+    for (std::size_t at = hash(offset);; ++at) {
+      const Slot& slot = slots_[at & (slots_.size() - 1)];
+      if (slot.era != era_) return take(at), true;
+      if (offset_at(slot.place) == offset) return false;
+    }
+  }
+  void clear() {
+    covered_ = 0;
+    if (++era_ != 0) return;
+    slots_.assign(slots_.size(), Slot{});  // those of 2^32 eras ago
+    era_ = 1;
+  }
+
+ private:
+  // Small: an index of all lines of a log is in the way of what a program has in its caches.
+  struct Slot {
+    std::uint32_t era = 0;
+    std::uint32_t place = 0;
+  };
+  void take(std::size_t at) {
+    slots_[at & (slots_.size() - 1)] = {era_, static_cast<std::uint32_t>(covered_++)};
+  }
+  GrowingArray<Slot> slots_;
+  std::size_t covered_ = 0;
+  std::uint32_t era_ = 1;  // slots of another era are free
+};
 
 class OffsetSet {
   // First: whose type is deduced is used only after that.
@@ -19,8 +81,12 @@ class OffsetSet {
  public:
   bool empty() const { return items_.empty(); }
   bool contains(Offset offset) const {
-    if (items_.size() <= kLinear)
-      return std::find(items_.begin(), items_.end(), offset) != items_.end();
+    if (items_.size() <= kLinear) {
+      for (const Offset item : items_) {
+        if (item == offset) return true;
+      }
+      return false;
+    }
     return index_.find(offset, offset_at()) != OffsetIndex::kNowhere;
   }
   /// False: it is there already.
@@ -39,7 +105,7 @@ class OffsetSet {
   std::size_t size() const { return items_.size(); }
   /// Forgets what was added since the set had `count` items.
   void shrink(std::size_t count) {
-    items_.resize(count);
+    items_.shrink(count);
     index_.clear();
     if (count > kLinear) index_.cover(count, count, offset_at());
   }
@@ -52,7 +118,7 @@ class OffsetSet {
 
  private:
   static constexpr std::size_t kLinear = 32;
-  std::vector<Offset> items_;
+  GrowingArray<Offset> items_;
   OffsetIndex index_;  // of all items, once there are more than kLinear
 };
 

@@ -2,7 +2,6 @@
 // The units everything below is measured in, and arithmetic that cannot overflow unseen.
 #pragma once
 
-#include <algorithm>
 #include <atomic>
 #include <bit>
 #include <cstddef>
@@ -33,6 +32,15 @@ constexpr bool is_aligned(std::uint64_t value, std::uint64_t unit) { return valu
 constexpr bool inside(Offset offset, std::uint64_t bytes, Offset begin, Offset end) {
   return offset >= begin && offset <= end && bytes <= end - offset;
 }
+
+/// The one record that heap, engine, log and recovery exchange: "in the word at `offset`, the bits of `mask` become those of
+/// `value`." On media and in memory its address is a byte offset from the region base, a multiple of 8.
+struct MaskedWrite {
+  Offset offset;
+  Word value;
+  Word mask;
+};
+inline constexpr Word kWholeWord = ~Word{0};
 
 /// Words of persistent memory are shared between threads; every access to one goes through these,
 /// so that the compiler can neither tear nor invent an access, and the sanitizers see an intended
@@ -99,8 +107,9 @@ inline void copy_in_doubt(void* to, const void* from, std::size_t bytes) {
   // words, and is then moved on by vectors, waits for its stores to leave the core's buffer.)
   auto* out = static_cast<std::byte*>(to);
   for (const auto* in = static_cast<const std::byte*>(from); bytes > 0;) {
-    const std::size_t here =
-        std::min(bytes, kWordBytes - reinterpret_cast<std::uintptr_t>(in) % kWordBytes);
+    const std::size_t to_word_end =
+        kWordBytes - reinterpret_cast<std::uintptr_t>(in) % kWordBytes;
+    const std::size_t here = to_word_end < bytes ? to_word_end : bytes;
     const Word piece = load_exact(in, here);
     std::memcpy(out, &piece, here);
     in += here;

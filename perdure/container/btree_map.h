@@ -8,20 +8,16 @@
 // Values of `bytes` are objects of their own (kept.h).
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstring>
 #include <iterator>
-#include <numeric>
 #include <optional>
 #include <string>
 #include <utility>
-#include <vector>
 
+#include "perdure/base/growing_array.h"
 #include "perdure/container/bytes.h"
-#include "perdure/container/kept.h"
-#include "perdure/container/striped_count.h"
 #include "perdure/container/support.h"
 #include "perdure/error.h"
 #include "perdure/link.h"
@@ -221,21 +217,21 @@ class btree_map {
   void bulk_load(Tx& tx, Iterator begin, Iterator end) {
     if (!empty(tx))
       throw Exception(Code::kMisuse, "btree_map: bulk_load() into a map that is not empty");
-    const auto unordered = std::adjacent_find(
-        begin, end, [](const auto& a, const auto& b) { return !(a.first < b.first); });
-    if (unordered != end)
-      throw Exception(Code::kInvalid,
-                      "btree_map: bulk_load() of keys that do not ascend, at position " +
-                          std::to_string(std::distance(begin, unordered) + 1));
-    const auto size = static_cast<std::size_t>(std::distance(begin, end));
+    std::size_t size = 0;
+    for (Iterator item = begin, before = begin; item != end; before = item++) {
+      if (size++ != 0 && !((*before).first < (*item).first))
+        throw Exception(Code::kInvalid,
+                        "btree_map: bulk_load() of keys that do not ascend, at position " +
+                            std::to_string(size - 1));
+    }
     if (size == 0) return;
     Base& base = base_or_new(tx);
-    std::vector<void*> made;
+    GrowingArray<void*> made;
     try {
-      std::vector<std::pair<K, Node>> below = build_leaves(tx, made, begin, size);
+      Built below = build_leaves(tx, made, begin, size);
       for (std::uint8_t level = 1; below.size() > 1; ++level)
         below = build_inner(tx, made, below, level);
-      tx.store(base.root, below.front().second);
+      tx.store(base.root, below.front().node);
     } catch (...) {
       for (void* object : made) tx.free(object);
       throw;
@@ -307,9 +303,10 @@ class btree_map {
   template <class P>
   struct NodeOf {
     using Payload = P;
-    static constexpr unsigned kEntries = static_cast<unsigned>(std::clamp<std::size_t>(
-        (kNodeBytes - sizeof(Head) - sizeof(Node) - alignof(P)) / (sizeof(K) + sizeof(P)), 4,
-        std::tuple_size_v<decltype(Head::slots)>));
+    static constexpr std::size_t kFitting =
+        (kNodeBytes - sizeof(Head) - sizeof(Node) - alignof(P)) / (sizeof(K) + sizeof(P));
+    static constexpr std::size_t kMost = std::tuple_size_v<decltype(Head::slots)>;
+    static constexpr unsigned kEntries = kFitting < 4 ? 4 : kFitting < kMost ? kFitting : kMost;
     Head head;
     Node first;  // leaf: the next leaf; inner: the child left of all keys
     std::array<K, kEntries> keys;
@@ -350,7 +347,7 @@ class btree_map {
   }
   static Head empty_head(std::uint8_t level) {
     Head head{0, level, {}};
-    std::iota(head.slots.begin(), head.slots.end(), std::uint8_t{0});
+    for (std::size_t i = 0; i < head.slots.size(); ++i) head.slots[i] = static_cast<std::uint8_t>(i);
     return head;
   }
   template <class Tx>
@@ -414,9 +411,10 @@ class btree_map {
   template <class Tx, class N>
   static void place(Tx& tx, N& node, Head& head, unsigned position,
                     const std::pair<K, typename N::Payload>& entry) {
-    const auto from = head.slots.begin() + position;
-    const auto vacant = head.slots.begin() + head.count++;
-    std::rotate(from, vacant, vacant + 1);
+    std::uint8_t* const from = head.slots.data() + position;
+    const std::uint8_t vacant = head.slots[head.count];
+    std::memmove(from + 1, from, head.count++ - position);
+    *from = vacant;
     Key::store(tx, &node.keys[*from], entry.first);
     detail::Item<typename N::Payload>::store(tx, &node.payloads[*from], entry.second);
   }
@@ -425,8 +423,10 @@ class btree_map {
     place(tx, node, head, head.count, entry);
   }
   static void remove(Head& head, unsigned position) {
-    const auto from = head.slots.begin() + position;
-    std::rotate(from, from + 1, head.slots.begin() + head.count--);
+    std::uint8_t* const from = head.slots.data() + position;
+    const std::uint8_t vacant = *from;
+    std::memmove(from, from + 1, --head.count - position);
+    head.slots[head.count] = vacant;
   }
 
   // ---- growing ----------------------------------------------------------------------------------
@@ -537,7 +537,7 @@ class btree_map {
   template <class N, class Tx>
   static bool mend(Tx& tx, Step& step) {
     constexpr bool kLeaf = std::is_same_v<N, Leaf>;
-    const unsigned between = std::max(step.index, 1u) - 1;
+    const unsigned between = step.index == 0 ? 0 : step.index - 1;
     auto* left = as<N>(tx, child(tx, *step.node, step.head, between));
     auto* right = as<N>(tx, child(tx, *step.node, step.head, between + 1));
     Head left_head = load_head(tx, node_of(tx, left));
@@ -694,16 +694,20 @@ class btree_map {
 
   // ---- bulk load --------------------------------------------------------------------------------
 
-  using Built = std::vector<std::pair<K, Node>>;  // the nodes of a level, each with its least key
+  struct BuiltNode {
+    K least;
+    Node node;
+  };
+  using Built = GrowingArray<BuiltNode>;  // the nodes of a level
 
   /// The place first, so that what is allocated is always remembered.
-  static void make_place(std::vector<void*>& made) {
+  static void make_place(GrowingArray<void*>& made) {
     if (made.size() == made.capacity()) made.reserve(2 * made.size() + 8);
   }
   /// Allocates the nodes of a level for `items` items, spread evenly, and calls
   /// `fill(node, next node, items)` for each, in order.
   template <class N, class Tx, class Fill>
-  static std::size_t build_level(Tx& tx, std::vector<void*>& made, std::size_t items,
+  static std::size_t build_level(Tx& tx, GrowingArray<void*>& made, std::size_t items,
                                  std::size_t per_node, Fill&& fill) {
     const std::size_t nodes = (items + per_node - 1) / per_node;
     const std::size_t start = made.size();
@@ -718,7 +722,7 @@ class btree_map {
     return nodes;
   }
   template <class Tx, class Iterator>
-  static Built build_leaves(Tx& tx, std::vector<void*>& made, Iterator item, std::size_t items) {
+  static Built build_leaves(Tx& tx, GrowingArray<void*>& made, Iterator item, std::size_t items) {
     Built built;
     build_level<Leaf>(tx, made, items, kCapacity<Leaf>,
                       [&](Leaf& leaf, Node next, std::size_t count) {
@@ -736,16 +740,16 @@ class btree_map {
     return built;
   }
   template <class Tx>
-  static Built build_inner(Tx& tx, std::vector<void*>& made, const Built& below,
+  static Built build_inner(Tx& tx, GrowingArray<void*>& made, const Built& below,
                            std::uint8_t level) {
     Built built;
     auto item = below.begin();
     build_level<Inner>(tx, made, below.size(), kCapacity<Inner> + 1,
                        [&](Inner& inner, Node, std::size_t count) {
                          built.push_back({item->first, node_of(tx, &inner)});
-                         tx.store(inner.first, (item++)->second);
+                         tx.store(inner.first, (item++)->node);
                          Head head = empty_head(level);
-                         for (; head.count + 1u < count; ++item) append(tx, inner, head, *item);
+                         for (; head.count + 1u < count; ++item) append(tx, inner, head, {item->least, item->node});
                          save_head(tx, inner, head, true);
                        });
     return built;

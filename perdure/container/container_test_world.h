@@ -89,7 +89,7 @@ class PoolWorld {
   T* root() {
     T* object = pool_->root<T>(std::to_string(type_id<T>()));
     roots_.insert(static_cast<std::uint64_t>(reinterpret_cast<std::byte*>(object) -
-                                             pool_->core().region().base()));
+                                             core_of(*pool_).region().base()));
     return object;
   }
   template <class Body>
@@ -98,7 +98,7 @@ class PoolWorld {
   }
   std::set<std::uint64_t> live_objects() {
     std::set<std::uint64_t> live;
-    pool_->core().heap().for_each_object([&](Offset at, std::uint64_t) {
+    core_of(*pool_).heap().for_each_object([&](Offset at, std::uint64_t) {
       if (!roots_.contains(at)) live.insert(at);
     });
     return live;

@@ -12,20 +12,16 @@
 // a word.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstdint>
 #include <cstring>
 #include <optional>
-#include <random>
 #include <string>
 
 #include "perdure/base/words.h"
 #include "perdure/container/bytes.h"
-#include "perdure/container/hash.h"
 #include "perdure/container/linear_hash.h"
-#include "perdure/container/striped_count.h"
 #include "perdure/container/support.h"
 #include "perdure/error.h"
 #include "perdure/link.h"
@@ -381,7 +377,7 @@ class hash_map {
       const auto* stored = static_cast<const char*>(key_at(entry));
       char piece[kLineBytes];
       for (std::size_t at = 0; at < lengths.key; at += sizeof(piece)) {
-        const std::size_t count = std::min(sizeof(piece), lengths.key - at);
+        const std::size_t count = lengths.key - at < sizeof(piece) ? lengths.key - at : sizeof(piece);
         tx.read(piece, stored + at, count);
         if (std::memcmp(piece, wanted + at, count) != 0) return false;
       }
@@ -414,8 +410,7 @@ class hash_map {
   template <class Tx>
   Table& table_or_new(Tx& tx) {
     if (const link<Table> at = tx.load(table_)) return *tx.at(at);
-    std::random_device random;
-    return new_table(tx, std::uint64_t{random()} << 32 | random());
+    return new_table(tx, detail::random_seed());
   }
   template <class Tx>
   Table& new_table(Tx& tx, std::uint64_t seed) {

@@ -196,9 +196,9 @@ TEST(HashMapPool, AnEntryOfTwoWordsFitsThirtyTwoBytes) {
   using WideValues = hash_map<std::uint64_t, std::array<std::uint64_t, 8>>;
   PoolWorld world;
   const auto grown_by = [&](auto insert) {
-    const auto before = world.pool().core().heap().usage().object_bytes;
+    const auto before = core_of(world.pool()).heap().usage().object_bytes;
     world.atomically(insert);
-    return world.pool().core().heap().usage().object_bytes - before;
+    return core_of(world.pool()).heap().usage().object_bytes - before;
   };
   auto* numbers = world.root<Numbers>();
   auto* wide = world.root<WideValues>();

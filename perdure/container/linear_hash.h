@@ -10,7 +10,6 @@
 // All of it is part of the media format of every table: never change it.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstdint>
@@ -18,8 +17,9 @@
 #include <optional>
 #include <string>
 #include <tuple>
-#include <vector>
+#include <utility>
 
+#include "perdure/base/growing_array.h"
 #include "perdure/base/words.h"
 #include "perdure/container/support.h"
 #include "perdure/error.h"
@@ -118,7 +118,8 @@ struct LinearHash {
       if (heads == nullptr) return;
       tx.store(table.segments[segment.index], tx.link_to(static_cast<link<Node>*>(heads)));
     }
-    const std::uint64_t end = std::min(segment.end, round_down(buckets, kGroup) + kGroup);
+    const std::uint64_t group_end = round_down(buckets, kGroup) + kGroup;
+    const std::uint64_t end = segment.end < group_end ? segment.end : group_end;
     std::array<link<Node>, kGroup> unsplit;
     unsplit.fill(kUnsplit);
     tx.write(head_of(tx, table, buckets), unsplit.data(), (end - buckets) * sizeof(link<Node>));
@@ -169,7 +170,7 @@ struct LinearHash {
                " overruns its object";
     }
     std::uint64_t seen = 0;
-    std::vector<std::uint64_t> hashes;  // of one chain: a key stands in it once
+    GrowingArray<std::uint64_t> hashes;  // of one chain: a key stands in it once
     for (std::uint64_t number = 0; number < buckets; ++number) {
       link<Node> next = tx.load(*head_of(tx, table, number));
       if (next == kUnsplit) {
@@ -194,9 +195,7 @@ struct LinearHash {
         hashes.push_back(looked.hash);
         next = tx.load(node->next);
       }
-      std::sort(hashes.begin(), hashes.end());
-      if (std::adjacent_find(hashes.begin(), hashes.end()) != hashes.end())
-        return where(number) + " holds a key twice";
+      if (any_twice(hashes)) return where(number) + " holds a key twice";
     }
     if (seen != nodes)
       return std::string(Table::kName) + ": " + std::to_string(nodes) + " entries counted, " +

@@ -16,7 +16,6 @@
 
 #include "perdure/base/words.h"
 #include "perdure/container/bytes.h"
-#include "perdure/container/striped_count.h"
 #include "perdure/container/support.h"
 #include "perdure/error.h"
 #include "perdure/link.h"

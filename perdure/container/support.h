@@ -2,10 +2,18 @@
 // What the containers share.
 #pragma once
 
+#include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <type_traits>
 #include <utility>
+
+#include "perdure/base/growing_array.h"
+#include "perdure/base/words.h"
+#include "perdure/container/bytes.h"
+#include "perdure/link.h"
 
 namespace perdure::detail {
 
@@ -44,5 +52,182 @@ bool clear_from_the_end(Map& map, Tx& tx, std::size_t max_entries) {
   map.clear(tx);
   return true;
 }
+
+// ---- StripedCount: a counter that many threads move at the same time. Each counts on a cache line of its own, the sum is the
+// count: one shared word would make every two insertions into a map conflict.
+
+class StripedCount {
+ public:
+  /// To zero. A count in fresh memory is undefined before.
+  template <class Tx>
+  void reset(Tx& tx) {
+    for (Stripe& stripe : stripes_) tx.store(stripe.count, 0);
+  }
+  /// Adds `delta` (may wrap below zero) and returns this thread's share, for decisions that need
+  /// not be exact.
+  template <class Tx>
+  std::uint64_t add(Tx& tx, std::uint64_t delta) {
+    std::uint64_t& mine = stripes_[stripe_of_thread()].count;
+    const std::uint64_t count = tx.load(mine) + delta;
+    tx.store(mine, count);
+    return count;
+  }
+  /// Conflicts with every concurrent add().
+  template <class Tx>
+  std::uint64_t sum(Tx& tx) const {
+    std::uint64_t total = 0;
+    for (const Stripe& stripe : stripes_) total += tx.load(stripe.count);
+    return total;
+  }
+
+ private:
+  struct Stripe {
+    std::uint64_t count;  // modulo 2^64: a thread that only erases counts below zero
+    std::array<std::byte, kLineBytes - sizeof(std::uint64_t)> padding;
+  };
+  static std::size_t stripe_of_thread() {
+    static std::atomic<std::size_t> next{0};
+    thread_local const std::size_t mine =
+        next.fetch_add(1, std::memory_order_relaxed) % std::tuple_size_v<Stripes>;
+    return mine;
+  }
+
+  using Stripes = std::array<Stripe, 16>;
+  Stripes stripes_;
+};
+static_assert(sizeof(StripedCount) == 16 * kLineBytes);
+
+
+// ---- Kept: how a node of a map keeps a value: as it is or, if it is of any length, apart, in an object of its own. Then the
+// node holds a link, and that is what moves when nodes split and merge.
+
+template <class V>
+inline constexpr bool kIsApart = Item<V>::kVariable;
+
+template <class V, bool = kIsApart<V>>
+struct Kept {
+  using Stored = V;
+  template <class Tx>
+  static Stored make(Tx&, const V& value) {
+    return value;
+  }
+  template <class Tx>
+  static void replace(Tx& tx, Stored& at, const V& value) {
+    Item<V>::store(tx, &at, value);
+  }
+  template <class Tx>
+  static const V& load(Tx&, const Stored& stored) {
+    return stored;
+  }
+  template <class Tx>
+  static void load_into(Tx&, const Stored& stored, V& value) {
+    value = stored;
+  }
+  template <class Tx>
+  static void drop(Tx&, const Stored&) {}
+};
+
+/// The object: its size, and the bytes.
+template <class V>
+struct Kept<V, true> {
+  struct Object;
+  using Stored = link<Object>;
+  using View = typename Item<V>::View;
+  using Owned = typename Item<V>::Owned;
+
+ private:
+  static constexpr std::size_t kHead = sizeof(std::uint64_t);
+
+ public:
+  /// Errors: those of an allocation; nothing has changed then.
+  template <class Tx>
+  static Stored make(Tx& tx, View value) {
+    const std::size_t size = Item<V>::size(value);
+    auto* object = static_cast<std::byte*>(tx.allocate(kHead + size));
+    tx.store(*reinterpret_cast<std::uint64_t*>(object), std::uint64_t{size});
+    Item<V>::store(tx, object + kHead, value);
+    return tx.link_to(reinterpret_cast<Object*>(object));
+  }
+  /// Errors: as make().
+  template <class Tx>
+  static void replace(Tx& tx, Stored& at, View value) {
+    const Stored fresh = make(tx, value);
+    drop(tx, tx.load(at));
+    tx.store(at, fresh);
+  }
+  template <class Tx>
+  static Owned load(Tx& tx, Stored stored) {
+    Owned value;
+    load_into(tx, stored, value);
+    return value;
+  }
+  template <class Tx>
+  static void load_into(Tx& tx, Stored stored, Owned& value) {
+    const std::byte* const object = begin(tx, stored);
+    Item<V>::load(tx, object + kHead, size(tx, object), value);
+  }
+  template <class Tx>
+  static void drop(Tx& tx, Stored stored) {
+    tx.free(begin(tx, stored));
+  }
+  /// Whether an object of `room` bytes has room for what it says to hold.
+  template <class Tx>
+  static bool fits(Tx& tx, Stored stored, std::uint64_t room) {
+    return room >= kHead && room - kHead >= size(tx, begin(tx, stored));
+  }
+
+ private:
+  template <class Tx>
+  static std::byte* begin(Tx& tx, Stored stored) {
+    return reinterpret_cast<std::byte*>(tx.at(stored));
+  }
+  template <class Tx>
+  static std::size_t size(Tx& tx, const std::byte* object) {
+    return tx.load(*reinterpret_cast<const std::uint64_t*>(object));
+  }
+};
+
+// ---- The keyed hash of hash_map. The seed is secret and differs from map to map, so that nobody can prepare keys that fall
+// into one bucket. The hash is part of the media format of every map: never change it.
+
+/// Both halves of the 128-bit product, folded into one: every bit of the result depends on every
+/// bit of a and b.
+constexpr std::uint64_t fold(std::uint64_t a, std::uint64_t b) {
+  __extension__ using Wide = unsigned __int128;
+  const Wide product = Wide{a} * b;
+  return static_cast<std::uint64_t>(product) ^ static_cast<std::uint64_t>(product >> 64);
+}
+
+/// Hashes `size` bytes that `read(to, at, count)` copies out piecewise, so that a key in persistent
+/// memory needs no buffer. Both factors of each product depend on the seed: a factor that an
+/// attacker could make zero would wipe out everything before it.
+template <class Read>
+std::uint64_t hash_read(std::size_t size, std::uint64_t seed, Read&& read) {
+  constexpr std::uint64_t kOdd = 0x9e3779b97f4a7c15u;
+  const std::uint64_t left = seed ^ 0xd1b54a32d192ed03u;
+  std::uint64_t state = fold(left, kOdd);
+  std::uint64_t words[2];
+  std::size_t at = 0;
+  for (; size - at > sizeof(words); at += sizeof(words)) {
+    read(words, at, sizeof(words));
+    state = fold(words[0] ^ left, words[1] ^ state);
+  }
+  words[0] = words[1] = 0;
+  read(words, at, size - at);
+  state = fold(words[0] ^ left, words[1] ^ state);
+  return fold(state ^ size, kOdd);  // the size tells a key from one with zeros appended
+}
+
+inline std::uint64_t hash_memory(const void* data, std::size_t size, std::uint64_t seed) {
+  return hash_read(size, seed, [data](void* to, std::size_t at, std::size_t count) {
+    if (count != 0) std::memcpy(to, static_cast<const char*>(data) + at, count);
+  });
+}
+
+/// From the operating system. Throws: std::exception when that has none to give.
+std::uint64_t random_seed();
+
+/// Whether a hash is among them twice. Sorts them.
+bool any_twice(GrowingArray<std::uint64_t>& hashes);
 
 }  // namespace perdure::detail

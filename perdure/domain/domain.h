@@ -8,8 +8,8 @@
 #include <cstddef>
 
 #include "perdure/base/words.h"
-#include "perdure/domain/kind.h"
 #include "perdure/domain/site.h"
+#include "perdure/options.h"
 
 namespace perdure {
 

@@ -13,7 +13,7 @@
 
 #include <utility>
 
-#include "perdure/base/masked_write.h"
+#include "perdure/base/words.h"
 #include "perdure/domain/domain.h"
 #include "perdure/domain/private_pages.h"
 

@@ -134,9 +134,9 @@ TEST_P(InPlaceTest, AnAbortLeavesTheMemoryFree) {
                  std::runtime_error);
     EXPECT_EQ(after_kill(), nullptr);
   }
-  const std::uint64_t objects = pool.core().heap().usage().objects;
+  const std::uint64_t objects = core_of(pool).heap().usage().objects;
   pool.atomically([&](Tx& tx) { make(tx, 9); });
-  EXPECT_EQ(pool.core().heap().usage().objects, objects + 1);
+  EXPECT_EQ(core_of(pool).heap().usage().objects, objects + 1);
   EXPECT_EQ(*after_kill(), filled(9));
 }
 
@@ -213,8 +213,8 @@ TEST_P(InPlaceTest, AHugeObjectIsWholeAndSoIsTheNextOne) {
     });
     Image copy = image;
     Pool recovered = copy.pool(engine(), 12).value();
-    const auto offset = reinterpret_cast<std::byte*>(huge) - pool.core().world().base;
-    EXPECT_EQ(std::memcmp(recovered.core().world().base + offset, content.data(), bytes), 0);
+    const auto offset = reinterpret_cast<std::byte*>(huge) - core_of(pool).world().base;
+    EXPECT_EQ(std::memcmp(core_of(recovered).world().base + offset, content.data(), bytes), 0);
     pool.atomically([&](Tx& tx) { tx.free(huge); });
   }
 }

@@ -4,12 +4,8 @@
 //         time-stamp counter.
 #pragma once
 
-#include <sys/mman.h>
-
 #include <atomic>
 #include <cstdint>
-#include <memory>
-#include <new>
 
 #include "perdure/base/words.h"
 
@@ -21,22 +17,9 @@ class LockTable {
  public:
   using Orec = std::atomic<std::uint64_t>;
 
-  explicit LockTable(unsigned bits) : mask_((std::uint64_t{1} << bits) - 1) {
-    if (bytes() < kMapped) {
-      few_ = std::make_unique<Orec[]>(mask_ + 1);
-      orecs_ = few_.get();
-      return;
-    }
-    // Anonymous zero pages: a table of 2^20 costs memory only where it is used.
-    void* memory = ::mmap(nullptr, bytes(), PROT_READ | PROT_WRITE,
-                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (memory == MAP_FAILED) throw std::bad_alloc();
-    ::madvise(memory, bytes(), MADV_HUGEPAGE);  // nearly every access is to another page
-    orecs_ = static_cast<Orec*>(memory);
-  }
-  ~LockTable() {
-    if (!few_) ::munmap(orecs_, bytes());
-  }
+  /// Throws: std::bad_alloc.
+  explicit LockTable(unsigned bits);
+  ~LockTable();
   LockTable(const LockTable&) = delete;
   LockTable& operator=(const LockTable&) = delete;
 
@@ -50,14 +33,9 @@ class LockTable {
   static std::uint64_t unlocked(std::uint64_t version) { return version << 1; }
 
  private:
-  /// From here on pages of its own; below, a map and an unmap would cost more than the rest of opening a pool: a crash
-  /// explorer opens millions of small ones.
-  static constexpr std::size_t kMapped = std::size_t{64} << 10;
-
   std::size_t bytes() const { return (mask_ + 1) * sizeof(Orec); }
   std::uint64_t mask_;
   Orec* orecs_;
-  std::unique_ptr<Orec[]> few_;  // empty: orecs_ is a mapping
 };
 
 /// The commit clock, with a gate in its lowest bit. A committer draws its stamp with one locked

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the choices of an engine are called: in options, on command lines, in reports.
+// What an engine is told by experts (perdure/expert.h), and by the pool.
 #pragma once
 
 #include <chrono>
@@ -7,40 +7,9 @@
 #include <cstdint>
 #include <string_view>
 
+#include "perdure/options.h"
+
 namespace perdure {
-
-/// When the home words of a commit become durable and its record leaves the log. Every choice is safe; they differ in
-/// who waits for what, and for how long.
-enum class Truncation : std::uint8_t {
-  kAuto,  // kNextCommit on memory, kWhenFull on files; with private pages over memory, kBackground
-  kEachCommit,  // Mnemosyne's synchronous truncation: at the end of the commit itself; three fences
-  kNextCommit,  // home words under the fence of the thread's next commit; logs emptied together when one is full
-  kWhenFull,  // both when a log is full
-  kBackground,  // Mnemosyne's asynchronous truncation: by a thread of its own; commits wait only for a full log
-};
-
-constexpr std::string_view truncation_name(Truncation truncation) {
-  switch (truncation) {
-    case Truncation::kAuto: return "auto";
-    case Truncation::kEachCommit: return "each-commit";
-    case Truncation::kNextCommit: return "next-commit";
-    case Truncation::kWhenFull: return "when-full";
-    case Truncation::kBackground: return "background";
-  }
-  return "unknown";
-}
-
-/// When a commit returns. The order of commits is kept in either case: what survives is what was committed up to some
-/// moment, and nothing later.
-enum class Durability : std::uint8_t {
-  kStrict,  // when it is durable, with all that was committed before it (at once, if it wrote nothing)
-  kRelaxed,  // at once. On files it becomes durable with the next strict commit, Pool::sync() or checkpoint, at the
-  // latest PoolOptions::relaxed_delay later; on memory, where a fence is no wait worth avoiding, as kStrict
-};
-
-constexpr std::string_view durability_name(Durability durability) {
-  return durability == Durability::kStrict ? "strict" : "relaxed";
-}
 
 /// Where transactions store what they have committed, until it is home.
 enum class Placement : std::uint8_t {

@@ -43,7 +43,7 @@ class SoftwrapPages : public ::testing::TestWithParam<Truncation> {
   /// The word as it is at home.
   std::uint64_t home_of(const std::uint64_t& word) {
     const std::ptrdiff_t at =
-        reinterpret_cast<const std::byte*>(&word) - pool_.core().region().base();
+        reinterpret_cast<const std::byte*>(&word) - core_of(pool_).region().base();
     return image_.word(static_cast<Offset>(at));
   }
   DomainCounters counters_;
@@ -351,7 +351,7 @@ TEST(SoftwrapPagesOptions, AreRefusedWithWhatTheyMayBe) {
             std::string::npos);
   options.truncation = Truncation::kAuto;
   papers::LabPool pool = papers::create(path, options).value();
-  EXPECT_EQ(pool.core().engine().truncation(), Truncation::kBackground);
+  EXPECT_EQ(core_of(pool).engine().truncation(), Truncation::kBackground);
   EXPECT_THROW(pool.set_truncation(Truncation::kNextCommit), Exception);
   EXPECT_THROW(pool.set_truncation(Truncation::kEachCommit), Exception);
 }

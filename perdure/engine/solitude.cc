@@ -6,7 +6,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <mutex>
 #include <thread>
+#include <vector>
 
 namespace perdure {
 namespace {
@@ -26,19 +28,26 @@ void barrier_everywhere() { (void)membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED); 
 
 }  // namespace
 
-Solitude::Solitude() : possible_(can_have_barriers()) {}
+struct Solitude::Known {
+  const bool possible = can_have_barriers();
+  std::mutex mutex;
+  std::vector<Place*> places;
+};
+
+Solitude::Solitude() : known_(new Known) {}
+Solitude::~Solitude() { delete known_; }
 
 void Solitude::add(Place& place) {
-  const std::lock_guard lock(mutex_);
-  places_.push_back(&place);
-  if (!possible_) place.look_at_ = ~std::uint64_t{0};
-  if (possible_ && places_.size() == 1) owner_.store(&place, std::memory_order_release);
+  const std::lock_guard lock(known_->mutex);
+  known_->places.push_back(&place);
+  if (!known_->possible) place.look_at_ = ~std::uint64_t{0};
+  if (known_->possible && known_->places.size() == 1) owner_.store(&place, std::memory_order_release);
 }
 
 void Solitude::end_unless(const Place& me) {
   const Place* owner = owner_.load(std::memory_order_acquire);
   if (owner == nullptr || owner == &me) return;
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(known_->mutex);
   if (owner_.load(std::memory_order_relaxed) != &me) end_owner();
 }
 
@@ -55,7 +64,7 @@ void Solitude::end_owner() {
 
 bool Solitude::settle(Place& place) {
   // Not with the lock: who has it may wait for this thread's commit, but it is in none.
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(known_->mutex);
   if (owner_.load(std::memory_order_relaxed) != nullptr) {
     end_owner();
     place.look_at_ = place.began_ + place.patience_ * Place::kOne;
@@ -80,7 +89,7 @@ bool Solitude::settle(Place& place) {
 
 std::uint64_t Solitude::others(const Place& place) const {
   std::uint64_t begun = 0;
-  for (const Place* other : places_) {
+  for (const Place* other : known_->places) {
     if (other == &place) continue;
     // Acquire: pairs with the release of end().
     const std::uint64_t state = other->state_.load(std::memory_order_acquire);

@@ -22,8 +22,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <mutex>
-#include <vector>
 
 #include "perdure/base/words.h"
 
@@ -73,7 +71,11 @@ class Solitude {
     std::uint64_t patience_ = kPatience;
   };
 
+  /// Throws: std::bad_alloc.
   Solitude();
+  ~Solitude();
+  Solitude(const Solitude&) = delete;
+  Solitude& operator=(const Solitude&) = delete;
 
   /// Another thread has come. The first is alone at once.   Throws: std::bad_alloc.
   void add(Place& place);
@@ -90,9 +92,8 @@ class Solitude {
   /// What all but `place` have begun so far; ~0 when one of them is running.
   std::uint64_t others(const Place& place) const;
 
-  const bool possible_;
-  std::mutex mutex_;
-  std::vector<Place*> places_;
+  struct Known;  // of all threads, and a mutex: on no path of a thread that stays alone, or among others
+  Known* const known_;
   Place ending_;  // stands for an owner whose solitude is being ended
   alignas(kLineBytes) std::atomic<Place*> owner_{nullptr};
 };

@@ -5,6 +5,7 @@
 #include <array>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "perdure/base/check.h"
 #include "perdure/domain/primitives.h"
@@ -22,8 +23,8 @@ constexpr std::uint64_t kStreamedBytes = 1024;
 }  // namespace
 
 Tx::Tx(const TxWorld& world, std::size_t slot)
-    : world_(&world), heap_cache_(std::make_unique<HeapCache>()), slot_(slot) {}
-Tx::~Tx() = default;
+    : world_(&world), heap_cache_(new HeapCache), slot_(slot) {}
+Tx::~Tx() { delete heap_cache_; }
 
 bool Tx::storable_elsewhere(Offset at) const {
   const Superblock& super = world_->region->superblock();
@@ -326,7 +327,7 @@ void Tx::outdate(Offset begin, std::uint64_t bytes) {
 
 void Tx::collect_heap_writes() {
   if (allocated_.empty() && freed_.empty()) return;
-  std::vector<MaskedWrite>& writes = heap_writes();
+  MaskedWrites& writes = heap_writes();
   for (const Offset object : allocated_) {
     // Born and freed in the same transaction: the bitmap never hears of it.
     if (!freed_.contains(object)) world_->heap->publish_writes(object, writes);
@@ -361,7 +362,7 @@ void Tx::roll_back_to(const Savepoint& savepoint) {
     if (index++ >= savepoint.allocated) world_->heap->cancel(object);
   }
   allocated_.shrink(savepoint.allocated);
-  in_place_.resize(savepoint.in_place, InPlace{0, 0});
+  in_place_.shrink(savepoint.in_place);
   in_place_from_ = in_place_.size();
   freed_.shrink(savepoint.freed);
 }

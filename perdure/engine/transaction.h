@@ -11,9 +11,7 @@
 
 #include <atomic>
 #include <cstring>
-#include <memory>
 #include <type_traits>
-#include <vector>
 
 #include "perdure/base/offset_set.h"
 #include "perdure/engine/lock_table.h"
@@ -121,8 +119,8 @@ class alignas(kLineBytes) Tx {
   void store_piece(Offset offset, Word value, std::size_t bytes);
   /// What the transaction has done so far, to come back to (closed nesting). Locks and reads stay.
   struct Savepoint {
-    std::vector<MaskedWrite> writes;
-    std::vector<MaskedWrite> volatile_writes;
+    MaskedWrites writes;
+    MaskedWrites volatile_writes;
     std::size_t allocated = 0;
     std::size_t freed = 0;
     std::size_t in_place = 0;
@@ -161,7 +159,7 @@ class alignas(kLineBytes) Tx {
   /// Adds the heap's writes to heap_writes().
   void collect_heap_writes();
   bool nothing_to_log() const { return writes_.empty() && !stored_apart_; }
-  std::vector<MaskedWrite>& writes() { return writes_.writes(); }
+  MaskedWrites& writes() { return writes_.writes(); }
 
   // ---- initialisation in place --------------------------------------------------------------------
   /// A new object that the transaction stores to where it is: nobody else sees it before the commit, and if that never
@@ -180,7 +178,7 @@ class alignas(kLineBytes) Tx {
     home_stores_ = stores;
     in_place_bytes_ = least_bytes;
   }
-  const std::vector<InPlace>& in_place() const { return in_place_; }
+  const GrowingArray<InPlace>& in_place() const { return in_place_; }
 
   std::uint64_t snapshot() const { return snapshot_; }
   /// Before a commit under `stamp`, which was drawn already. Throws Conflict unless everything read is still what it was.
@@ -232,7 +230,7 @@ class alignas(kLineBytes) Tx {
   /// The word at an aligned offset, as it was committed last.
   virtual Word committed_word(Offset at) const { return load_word(home(at)); }
   /// Where the heap's writes go.
-  virtual std::vector<MaskedWrite>& heap_writes() { return writes_.writes(); }
+  virtual MaskedWrites& heap_writes() { return writes_.writes(); }
   /// Before the transaction is saved, or is rolled back to what was saved.
   virtual void expect_savepoint(bool /*back*/) {}
   /// Whether a new object may be initialised in place now.
@@ -363,13 +361,13 @@ class alignas(kLineBytes) Tx {
   std::uint64_t snapshot_ = 0;
   std::uint64_t plain_until_ =
       0;  // what was committed up to this is home: the snapshot, if everything is
-  std::vector<Read> reads_;
-  std::vector<Lock> locks_;
+  GrowingArray<Read> reads_;
+  GrowingArray<Lock> locks_;
   WriteSet writes_;
   WriteSet volatile_writes_;
   Primitives* home_stores_ = nullptr;  // null: nothing is initialised in place
   std::size_t in_place_bytes_ = 0;
-  std::vector<InPlace> in_place_;
+  GrowingArray<InPlace> in_place_;
   std::size_t in_place_from_ = 0;  // objects before this one are buffered or logged like all others
   bool announcing_ = false;
   std::uint64_t last_stamp_ = 0;
@@ -377,7 +375,7 @@ class alignas(kLineBytes) Tx {
   OffsetSet allocated_;
   std::size_t callers_ = 0;  // of allocated_, the first ones
   OffsetSet freed_;
-  std::unique_ptr<HeapCache> heap_cache_;
+  HeapCache* const heap_cache_;  // its own
   std::size_t slot_;
   Solitude::Place place_;
 };

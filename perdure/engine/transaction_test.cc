@@ -205,7 +205,7 @@ TEST_P(TransactionTest, AReadOnlyTransactionCostsNothing) {
   Image other = Image::formatted(kWide);
   DomainCounters counters;
   Pool counted =
-      Pool::adopt(other.region().value(), papers::on_dram(GetParam(), &counters)).value();
+      adopt_region(other.region().value(), papers::on_dram(GetParam(), &counters)).value();
   auto* words = counted.root<Accounts>("accounts");
   const DomainCounts before = counters.total();
   counted.read_only([&](Tx& tx) { return tx.load(words->balance[3]); });
@@ -223,7 +223,7 @@ TEST_P(TransactionTest, AReadOnlyTransactionCostsNothing) {
 
 TEST_P(TransactionTest, WhatAnAbortedTransactionAllocatedIsNotLeaked) {
   auto* words = pool.root<Accounts>("accounts");
-  const Heap::Usage before = pool.core().heap().usage();
+  const Heap::Usage before = core_of(pool).heap().usage();
   for (int i = 0; i < 100; ++i) {
     EXPECT_THROW(pool.atomically([&](Tx& tx) {
       for (const std::size_t bytes : {10u, 5000u, 20000u, 200000u}) tx.allocate(bytes);
@@ -232,21 +232,21 @@ TEST_P(TransactionTest, WhatAnAbortedTransactionAllocatedIsNotLeaked) {
     }),
                  std::runtime_error);
   }
-  EXPECT_EQ(pool.core().heap().usage().objects, before.objects);
-  EXPECT_EQ(pool.core().heap().usage().object_bytes, before.object_bytes);
+  EXPECT_EQ(core_of(pool).heap().usage().objects, before.objects);
+  EXPECT_EQ(core_of(pool).heap().usage().object_bytes, before.object_bytes);
   Pool recovered = after_kill();
-  EXPECT_EQ(recovered.core().heap().usage().objects, before.objects);
+  EXPECT_EQ(core_of(recovered).heap().usage().objects, before.objects);
 }
 
 TEST_P(TransactionTest, FreeTakesEffectWithTheCommitOnly) {
   void* object = pool.atomically([](Tx& tx) { return tx.allocate(100); });
-  const std::uint64_t objects = pool.core().heap().usage().objects;
+  const std::uint64_t objects = core_of(pool).heap().usage().objects;
   EXPECT_THROW(pool.atomically([&](Tx& tx) {
     tx.free(object);
     throw std::runtime_error("user");
   }),
                std::runtime_error);
-  EXPECT_EQ(pool.core().heap().usage().objects, objects);
+  EXPECT_EQ(core_of(pool).heap().usage().objects, objects);
   pool.atomically([&](Tx& tx) {
     tx.free(object);
     EXPECT_NE(tx.allocate(100), object) << "its space is not reused before the commit";
@@ -288,7 +288,7 @@ TEST_P(TransactionTest, AFullPoolRollsBackAndGoesOn) {
   Image small = Image::formatted();
   Pool full = small.pool().value();
   auto* words = full.root<Accounts>("accounts");
-  const std::uint64_t objects = full.core().heap().usage().objects;
+  const std::uint64_t objects = core_of(full).heap().usage().objects;
   EXPECT_EQ(code_thrown_by([&] {
               full.atomically([&](Tx& tx) {
                 tx.store(words->balance[0], 1);
@@ -297,7 +297,7 @@ TEST_P(TransactionTest, AFullPoolRollsBackAndGoesOn) {
             }),
             "no-space");
   EXPECT_EQ(words->balance[0], 0u);
-  EXPECT_EQ(full.core().heap().usage().objects, objects);
+  EXPECT_EQ(core_of(full).heap().usage().objects, objects);
   full.atomically([&](Tx& tx) {
     tx.allocate(3000);
     tx.store(words->balance[0], 2);
@@ -345,7 +345,7 @@ TEST_P(TransactionTest, TransactionsLargerThanTheLogCommitAndSurviveAKill) {
     const auto* found = recovered.find_root<Large>("large");
     EXPECT_EQ(found->word[0], words);
     for (std::uint64_t i = 1; i < words; ++i) ASSERT_EQ(found->word[i], words * 1000 + i);
-    EXPECT_EQ(recovered.core().heap().usage().objects, pool.core().heap().usage().objects);
+    EXPECT_EQ(core_of(recovered).heap().usage().objects, core_of(pool).heap().usage().objects);
   }
 }
 
@@ -368,7 +368,7 @@ TEST_P(TransactionTest, ScatteredLargeTransactionsSurviveAKill) {
     Pool recovered = after_kill();
     const auto* found = recovered.find_root<Large>("large");
     ASSERT_TRUE(std::equal(model.begin(), model.end(), found->word.begin()));
-    ASSERT_EQ(recovered.core().heap().usage().objects, static_cast<std::uint64_t>(round) + 2);
+    ASSERT_EQ(core_of(recovered).heap().usage().objects, static_cast<std::uint64_t>(round) + 2);
   }
 }
 
@@ -644,7 +644,7 @@ TEST_P(TransactionTest, AStalePointerNeverShowsTheEnginesOwnWrites) {
 
 TEST_P(TransactionTest, AListIsPushedAndPoppedByManyThreadsWithoutLossOrLeak) {
   auto* head = pool.root<perdure::link<Node>>("head");
-  const std::uint64_t objects = pool.core().heap().usage().objects;
+  const std::uint64_t objects = core_of(pool).heap().usage().objects;
   std::atomic<std::uint64_t> pushed{0};
   std::atomic<std::uint64_t> popped{0};
   std::atomic<int> failed{0};
@@ -697,7 +697,7 @@ TEST_P(TransactionTest, AListIsPushedAndPoppedByManyThreadsWithoutLossOrLeak) {
       }
     });
     EXPECT_EQ(popped + left, pushed.load());
-    EXPECT_EQ(of->core().heap().usage().objects, objects + nodes) << "nothing leaked, nothing lost";
+    EXPECT_EQ(core_of(*of).heap().usage().objects, objects + nodes) << "nothing leaked, nothing lost";
   }
 }
 

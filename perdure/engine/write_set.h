@@ -3,11 +3,8 @@
 // write's `value` is the place of the record that holds it (xil::Place): Tx knows which.
 #pragma once
 
-#include <algorithm>
-#include <vector>
-
-#include "perdure/base/masked_write.h"
-#include "perdure/base/offset_index.h"
+#include "perdure/base/growing_array.h"
+#include "perdure/base/offset_set.h"
 
 namespace perdure {
 
@@ -21,7 +18,7 @@ class WriteSet {
  public:
   bool empty() const { return writes_.empty(); }
   std::size_t size() const { return writes_.size(); }
-  std::vector<MaskedWrite>& writes() { return writes_; }
+  MaskedWrites& writes() { return writes_; }
 
   /// False: the word at `offset` is not among them. (True says nothing.)
   bool may_hold(Offset offset) const { return (filter_ & filter_bit(offset)) != 0; }
@@ -47,7 +44,7 @@ class WriteSet {
     filter_ |= filter_bit(offset);
     // Field by field: pushed whole, it would be put together on the stack by words and copied by pairs of words, and each
     // such load waits for its stores to leave the core's buffer.
-    MaskedWrite& fresh = writes_.emplace_back();
+    MaskedWrite& fresh = writes_.append();
     fresh.offset = offset;
     fresh.value = value;
     fresh.mask = mask;
@@ -57,7 +54,7 @@ class WriteSet {
   /// Memory for one more word: the next put() of a new one then needs none.
   void reserve_one() {
     if (writes_.size() == writes_.capacity())
-      writes_.reserve(std::max<std::size_t>(2 * kLinear, 2 * writes_.size()));
+      writes_.reserve(writes_.size() < kLinear ? 2 * kLinear : 2 * writes_.size());
     if (writes_.size() >= kLinear) index_.cover(writes_.size(), writes_.size() + 1, offset_at());
   }
 
@@ -73,7 +70,7 @@ class WriteSet {
     return std::uint64_t{1} << (OffsetIndex::hash(offset) >> 8 & 63);
   }
 
-  std::vector<MaskedWrite> writes_;
+  MaskedWrites writes_;
   OffsetIndex index_;         // of all writes, once there are more than kLinear
   std::uint64_t filter_ = 0;  // one bit per word that may be buffered
 };

@@ -171,7 +171,7 @@ bool Heap::holds(Offset object, std::uint64_t bytes) const {
   }
 }
 
-void Heap::publish_writes(Offset object, std::vector<MaskedWrite>& out) const {
+void Heap::publish_writes(Offset object, MaskedWrites& out) const {
   const Place place = locate(object);
   if (place.segment_kind == SegmentKind::kHuge) {
     const std::uint64_t count = segment(place.segment).argument;
@@ -196,7 +196,7 @@ void Heap::publish_writes(Offset object, std::vector<MaskedWrite>& out) const {
                  Word{1} << bit, heap_layout::bitmap_mask(bit)});
 }
 
-void Heap::free_writes(Offset object, std::vector<MaskedWrite>& out) const {
+void Heap::free_writes(Offset object, MaskedWrites& out) const {
   const Place place = locate(object);
   if (place.segment_kind == SegmentKind::kHuge) {
     const std::uint64_t count = segment(place.segment).argument;

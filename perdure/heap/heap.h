@@ -23,7 +23,7 @@
 #include <optional>
 #include <vector>
 
-#include "perdure/base/masked_write.h"
+#include "perdure/base/growing_array.h"
 #include "perdure/error.h"
 #include "perdure/heap/layout.h"
 #include "perdure/region/region.h"
@@ -64,7 +64,7 @@ class Heap {
   /// Gives a reservation back that was not published.
   void cancel(Offset object);
   /// Appends the writes that make a reservation permanent.
-  void publish_writes(Offset object, std::vector<MaskedWrite>& out) const;
+  void publish_writes(Offset object, MaskedWrites& out) const;
 
   /// Throws Exception kMisuse unless `object` is the start of a live object: catches double free
   /// and foreign offsets.
@@ -72,7 +72,7 @@ class Heap {
   /// Whether a live object starts at `object` and has room for `bytes`.
   bool holds(Offset object, std::uint64_t bytes) const;
   /// Appends the writes that free a live object. Requires: check_live(object).
-  void free_writes(Offset object, std::vector<MaskedWrite>& out) const;
+  void free_writes(Offset object, MaskedWrites& out) const;
   /// Makes the space of a freed object reservable. Call once the free is durable.
   void release(Offset object);
 
@@ -163,7 +163,7 @@ class Heap::Change {
   /// Free space that becomes metadata: who still reads there has to see a conflict (Tx::outdate).
   Extent outdated{};
   /// To be made durable as one atomic record.
-  std::vector<MaskedWrite> writes;
+  MaskedWrites writes;
   /// So many segments are to be added to the pool; where there is no room for them, `least_segments`.
   std::uint64_t segments = 0;
   std::uint64_t least_segments = 0;

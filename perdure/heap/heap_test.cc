@@ -43,7 +43,7 @@ struct HeapOnImage {
       domain.merge(region->word(write.offset), write.value, write.mask);
   }
   void publish(Offset object) {
-    std::vector<MaskedWrite> writes;
+    MaskedWrites writes;
     heap->publish_writes(object, writes);
     apply(writes);
   }
@@ -70,7 +70,7 @@ struct HeapOnImage {
   }
   void free(Offset object) {
     heap->check_live(object);
-    std::vector<MaskedWrite> writes;
+    MaskedWrites writes;
     heap->free_writes(object, writes);
     apply(writes);
     heap->release(object);

@@ -22,7 +22,6 @@
 #include "perdure/domain/primitives.h"
 #include "perdure/error.h"
 #include "perdure/log/record.h"
-#include "perdure/log/recovery_report.h"
 #include "perdure/log/side_log.h"
 #include "perdure/log/tornbit_log.h"
 #include "perdure/region/region.h"

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "perdure/base/crc32c.h"
-#include "perdure/base/masked_write.h"
+#include "perdure/base/words.h"
 
 namespace perdure::record {
 

@@ -12,7 +12,7 @@
 #include <span>
 #include <string>
 
-#include "perdure/base/masked_write.h"
+#include "perdure/base/words.h"
 #include "perdure/base/offset_set.h"
 #include "perdure/domain/primitives.h"
 #include "perdure/log/ring.h"

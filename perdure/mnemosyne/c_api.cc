@@ -180,7 +180,7 @@ void settle(const void* address, std::size_t size) {
   const std::byte* const at = space().fixed_address(static_cast<const std::byte*>(address));
   if (!space().contains(at)) return;  // the caller says so
   try {
-    space().pool().core().settle(static_cast<Offset>(at - space().base()), size);
+    core_of(space().pool()).settle(static_cast<Offset>(at - space().base()), size);
   } catch (const Exception& error) {
     mnemosyne::stop(error.what());
   }
@@ -189,14 +189,14 @@ void settle(const void* address, std::size_t size) {
 }  // namespace
 
 void perdure_store(void* to, const void* from, std::size_t size) {
-  AnyDomain domain(space().pool().core().engine());
+  AnyDomain domain(core_of(space().pool()).engine());
   for_each_word(to, from, size,
                 [&](Word* word, Word value, Word mask) { merge_word(domain, word, value, mask); });
 }
 
 void perdure_wtstore(void* to, const void* from, std::size_t size) {
   settle(to, size);
-  AnyDomain domain(space().pool().core().engine());
+  AnyDomain domain(core_of(space().pool()).engine());
   for_each_word(to, from, size, [&](Word* word, Word value, Word mask) {
     if (mask == kWholeWord) return domain.write_through(word, &value, 1, Site::kUserFlush);
     merge_word(domain, word, value, mask);
@@ -207,11 +207,11 @@ void perdure_wtstore(void* to, const void* from, std::size_t size) {
 void perdure_flush(const void* address) {
   if (!space().contains(address)) mnemosyne::stop("flush of memory that is not persistent");
   settle(address, 1);
-  space().pool().core().engine().flush(space().fixed_address(address), 1, Site::kUserFlush);
+  core_of(space().pool()).engine().flush(space().fixed_address(address), 1, Site::kUserFlush);
 }
 
 void perdure_fence() {
-  if (!space().pool().core().engine().fence(Site::kUserFence))
+  if (!core_of(space().pool()).engine().fence(Site::kUserFence))
     mnemosyne::stop("a write or sync to the storage failed; what was acknowledged before is safe");
 }
 

@@ -102,7 +102,7 @@ TEST(CApiOfTheProgram, IsOpenBeforeMain) {
 // ---- heap ---------------------------------------------------------------------------------------
 
 TEST_F(CApi, PmallocStoresTheAddressAndPfreeTakesItAway) {
-  const auto objects = [&] { return space->pool().core().heap().usage().objects; };
+  const auto objects = [&] { return core_of(space->pool()).heap().usage().objects; };
   const auto before = objects();
   for (const std::size_t size : {1u, 16u, 100u, 5000u, 100'000u}) {
     void* const object = pmalloc(size, &variable(0));
@@ -132,7 +132,7 @@ TEST_F(CApi, WhatPmallocGaveIsThereInTheNextRun) {
 
 TEST_F(CApi, BadUsesOfTheHeapAreErrorsAndChangeNothing) {
   void* volatile_variable = nullptr;
-  const auto before = space->pool().core().heap().usage().objects;
+  const auto before = core_of(space->pool()).heap().usage().objects;
   EXPECT_FAILURE(pmalloc(16, &volatile_variable), nullptr, EINVAL, "must be persistent");
   EXPECT_FAILURE(pmalloc(16, nullptr), nullptr, EINVAL, "must be persistent");
   void* const nowhere = space->base() + space->range_bytes() - kPageBytes;
@@ -157,7 +157,7 @@ TEST_F(CApi, BadUsesOfTheHeapAreErrorsAndChangeNothing) {
   variable(1) = variable(0);
   EXPECT_EQ(pfree(&variable(0)), 0);
   EXPECT_FAILURE(pfree(&variable(1)), -1, EINVAL, "");
-  EXPECT_EQ(space->pool().core().heap().usage().objects, before);
+  EXPECT_EQ(core_of(space->pool()).heap().usage().objects, before);
 }
 
 TEST_F(CApi, PfreeOfAVolatileVariableClearsItToo) {
@@ -378,7 +378,7 @@ TEST_F(CApi, ADamagedLogIsRefused) {
   // The ring, found by the record: the words of a log are packed by 63 bits, so only the first is as it was written.
   std::uint64_t* root = nullptr;
   space->pool().read_only([&](Tx& tx) {
-    const auto found = space->pool().core().find_root(tx, "events", 0, 0, false);
+    const auto found = core_of(space->pool()).find_root(tx, "events", 0, 0, false);
     root = found ? static_cast<std::uint64_t*>(found->object) : nullptr;
   });
   ASSERT_NE(root, nullptr);
@@ -401,7 +401,7 @@ TEST_F(CApi, ADamagedLogIsRefused) {
 TEST_F(CApi, TruncationIsChosenByName) {
   for (const char* name : {"each-commit", "next-commit", "when-full", "background"}) {
     EXPECT_EQ(perdure_set_truncation(name), 0);
-    EXPECT_EQ(truncation_name(space->pool().core().engine().truncation()), name);
+    EXPECT_EQ(truncation_name(core_of(space->pool()).engine().truncation()), name);
     EXPECT_NE(pmalloc(16, &variable(0)), nullptr);
     EXPECT_EQ(pfree(&variable(0)), 0);
   }

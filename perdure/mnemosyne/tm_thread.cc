@@ -89,7 +89,7 @@ void Thread::adopt_space() {
   space_ = &now;
   generation_ = mnemosyne::generation();
   try {
-    context_ = &now.pool().core().context();
+    context_ = &core_of(now.pool()).context();
   } catch (const Exception& error) {
     mnemosyne::stop(error.what());
   }
@@ -101,7 +101,7 @@ void Thread::adopt_space() {
 }
 
 void Thread::start_attempt() {
-  space_->pool().core().make_way(*context_);
+  core_of(space_->pool()).make_way(*context_);
   if (irrevocable_allowed()) {
     if (wants_serial_) {
       ::pthread_rwlock_wrlock(&serial_lock);
@@ -112,7 +112,7 @@ void Thread::start_attempt() {
     }
   }
   tx().announce();
-  space_->pool().core().begin(*context_, false);
+  core_of(space_->pool()).begin(*context_, false);
 }
 
 void Thread::leave_serial() {
@@ -129,7 +129,7 @@ void Thread::commit(void* exception_in_flight) {
     }
     return;
   }
-  PoolCore& core = space_->pool().core();
+  PoolCore& core = core_of(space_->pool());
   const bool updates = tx().has_updates() || tx().has_volatile_updates();
   bool committed = false;
   try {
@@ -227,7 +227,7 @@ void Thread::restart() {
   const JumpBuffer buffer = levels_.front().buffer;
   undo_to(0, 0, 0, buffer.stack);
   undo_exceptions(0, uncaught_before_, 0);
-  space_->pool().core().retry_later(*context_);
+  core_of(space_->pool()).retry_later(*context_);
   leave_serial();
   const bool serial = wants_serial_;
   forget();
@@ -261,7 +261,7 @@ void Thread::abort(std::uint32_t reason) {
   undo_to(0, 0, 0, outermost.stack);
   undo_exceptions(0, uncaught_before_, 0);
   tx().roll_back();
-  space_->pool().core().forget_attempts(*context_);
+  core_of(space_->pool()).forget_attempts(*context_);
   leave_serial();
   forget();
   ::perdure_tm_resume(&outermost, kAborted | kRestoreLive);

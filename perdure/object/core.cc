@@ -24,11 +24,11 @@ Session& session_grown(const void* address, std::size_t bytes) {
     throw Exception(Code::kMisuse,
                     "an object is used outside a transaction; wrap the code in "
                     "heap.atomically([&] { ... })");
-  session->bytes = session->core->pool().core().region().grown_bytes();
+  session->bytes = core_of(session->core->pool()).region().grown_bytes();
   if (!session->holds(address, bytes))
     throw Exception(Code::kMisuse,
                     "an object of another heap, or of none, is used in a transaction on " +
-                        session->core->pool().core().region().path() +
+                        core_of(session->core->pool()).region().path() +
                         "; nothing was read or written");
   return *session;
 }
@@ -42,7 +42,7 @@ void refuse_stale() {
 void refuse_null() { throw Exception(Code::kMisuse, "a null reference is followed"); }
 
 void ObjectCore::refuse_damage(const Session& session, const char* what) {
-  throw Exception(Code::kCorrupt, session.core->pool().core().region().path() + ": " + what +
+  throw Exception(Code::kCorrupt, core_of(session.core->pool()).region().path() + ": " + what +
                                       " in an object cannot be; `perdure check` tells more, "
                                       "restore the heap from a backup");
 }
@@ -65,7 +65,7 @@ void ObjectCore::refuse_elsewhere() {
 }
 
 void ObjectCore::require_object_now(Session& session, Offset target, std::uint64_t bytes) {
-  session.bytes = pool_->core().region().grown_bytes();
+  session.bytes = core_of(*pool_).region().grown_bytes();
   if (target % 16 != 0 || target < first_object_ || target > session.bytes ||
       bytes > session.bytes - target)
     refuse_damage(session, "a reference");
@@ -74,7 +74,7 @@ void ObjectCore::require_object_now(Session& session, Offset target, std::uint64
 // ---- transactions ---------------------------------------------------------------------------------
 
 PoolCore::Context& ObjectCore::context_for_session() {
-  PoolCore::Context& context = pool_->core().context();
+  PoolCore::Context& context = core_of(*pool_).context();
   if (context.tx.active())
     throw Exception(Code::kMisuse,
                     "a transaction on objects inside Pool::atomically on the same pool; begin with "
@@ -85,7 +85,7 @@ PoolCore::Context& ObjectCore::context_for_session() {
 void ObjectCore::begin(Session& session, Tx* tx, std::size_t slot) {
   session.tx = tx;
   session.core = this;
-  session.base = pool_->core().world().base;
+  session.base = core_of(*pool_).world().base;
   session.stripe = slot % object_layout::kStripes;
 }
 
@@ -93,7 +93,7 @@ void ObjectCore::begin_attempt(Session& session) {
   static std::atomic<std::uint64_t> threads{0};
   thread_local std::uint64_t serial = (threads.fetch_add(1, std::memory_order_relaxed) + 1) << 40;
   session.serial = ++serial;
-  session.bytes = pool_->core().region().grown_bytes();
+  session.bytes = core_of(*pool_).region().grown_bytes();
   session.unreferenced.clear();
   session.born.clear();
   session.taken.clear();
@@ -130,8 +130,8 @@ void ObjectCore::finish(Session& session) noexcept {
 
 void ObjectCore::refuse_unless_home_is_all() {
   if (Session::current != nullptr) refuse_nesting();
-  if (pool_->core().engine().committed_words() != nullptr ||
-      pool_->core().engine().pages_for_open_words() != nullptr)
+  if (core_of(*pool_).engine().committed_words() != nullptr ||
+      core_of(*pool_).engine().pages_for_open_words() != nullptr)
     throw Exception(Code::kMisuse, "unprotected() on a softwrap engine, whose words are elsewhere");
 }
 
@@ -345,9 +345,9 @@ Session& ObjectCore::session_of(const HandleEntry& entry) {
                     "an object is used outside a transaction; wrap the code in "
                     "heap.atomically([&] { ... })");
   if (session->core != core)
-    throw Exception(Code::kMisuse, "a handle into " + core->pool_->core().region().path() +
+    throw Exception(Code::kMisuse, "a handle into " + core_of(*core->pool_).region().path() +
                                        " is used in a transaction on " +
-                                       session->core->pool_->core().region().path() +
+                                       core_of(*session->core->pool_).region().path() +
                                        "; references do not lead from heap to heap, nothing was "
                                        "written");
   if (entry.object.load(std::memory_order_acquire) == 0)
@@ -375,7 +375,7 @@ void ObjectCore::end_if_orphan(Offset object) noexcept {
 
 bool ObjectCore::can_run() {
   try {
-    return !pool_->core().context().tx.active();
+    return !core_of(*pool_).context().tx.active();
   } catch (const Exception&) {  // a thread that is ending, or one too many
     return false;
   }
@@ -407,11 +407,11 @@ Word& ObjectCore::place_at(std::uint32_t place) {
   const std::size_t table = place / OrphanTable::kSlots;
   if (table >= orphan_tables_.size())
     throw Exception(Code::kCorrupt,
-                    pool_->core().region().path() +
+                    core_of(*pool_).region().path() +
                         ": an object names a place among the orphans that is not there; restore "
                         "the heap from a backup");
   auto* const at =
-      reinterpret_cast<OrphanTable*>(pool_->core().world().base + orphan_tables_[table]);
+      reinterpret_cast<OrphanTable*>(core_of(*pool_).world().base + orphan_tables_[table]);
   return at->slots[place % OrphanTable::kSlots];
 }
 
@@ -523,29 +523,29 @@ std::size_t ObjectCore::number_of(const void* key) const {
 
 void* ObjectCore::allocate(Session& session, std::uint64_t bytes) {
   if (session.tx != nullptr) return session.tx->allocate(bytes);
-  Heap& heap = pool_->core().heap();
-  const Offset object = pool_->core().context().tx.reserve(bytes);
-  std::vector<MaskedWrite> writes;
+  Heap& heap = core_of(*pool_).heap();
+  const Offset object = core_of(*pool_).context().tx.reserve(bytes);
+  MaskedWrites writes;
   heap.publish_writes(object, writes);
   store_directly(writes);
-  session.bytes = pool_->core().region().grown_bytes();
+  session.bytes = core_of(*pool_).region().grown_bytes();
   return session.base + object;
 }
 
 void ObjectCore::free(Session& session, void* at) {
   if (session.tx != nullptr) return session.tx->free(at);
-  Heap& heap = pool_->core().heap();
+  Heap& heap = core_of(*pool_).heap();
   const Offset object = session.offset_of(at);
   heap.check_live(object);
-  std::vector<MaskedWrite> writes;
+  MaskedWrites writes;
   heap.free_writes(object, writes);
   store_directly(writes);
   heap.release(object);
 }
 
-void ObjectCore::store_directly(const std::vector<MaskedWrite>& writes) {
+void ObjectCore::store_directly(const MaskedWrites& writes) {
   for (const MaskedWrite& write : writes) {
-    Word* const home = pool_->core().region().word(write.offset);
+    Word* const home = core_of(*pool_).region().word(write.offset);
     store_word(home, (load_word(home) & ~write.mask) | (write.value & write.mask));
   }
 }

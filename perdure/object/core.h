@@ -212,7 +212,7 @@ class ObjectCore {
       try {
         // Around the commit as well: when that fails, handles among the results go.
         const Scope scope(session);
-        return attempt(pool_->core(), context, read_only, durability, whole,
+        return attempt(core_of(*pool_), context, read_only, durability, whole,
                        [&] { take_back(session); });
       } catch (const NoPlace& no_place) {  // is made, and then it runs again
         tables = no_place.tables;
@@ -259,7 +259,7 @@ class ObjectCore {
 
   void* allocate(Session& session, std::uint64_t bytes);
   void free(Session& session, void* at);
-  void store_directly(const std::vector<MaskedWrite>& writes);
+  void store_directly(const MaskedWrites& writes);
   void require_object_now(Session& session, Offset target, std::uint64_t bytes);
 
   // ---- opening (open.cc) --------------------------------------------------------------------------

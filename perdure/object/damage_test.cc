@@ -143,8 +143,8 @@ TEST_P(Damage, OfAnyWordEndsInAnAnswer) {
   std::uint64_t grown = 0;
   {
     Pool pool = whole.pool().value();
-    grown = pool.core().region().grown_bytes();
-    pool.core().heap().for_each_object([&](Offset object, std::uint64_t bytes) {
+    grown = core_of(pool).region().grown_bytes();
+    core_of(pool).heap().for_each_object([&](Offset object, std::uint64_t bytes) {
       for (Offset at = object; at < object + bytes; at += kWordBytes) words.push_back(at);
     });
   }

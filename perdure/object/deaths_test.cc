@@ -236,11 +236,11 @@ TEST_P(Deaths, OfAMillionInARowNeedNoRoom) {
   use(kRoomy);
   make_list(count);
   ASSERT_EQ(heap->objects(), empty + count);
-  const std::uint64_t segments = heap->pool().core().heap().usage().segments;
+  const std::uint64_t segments = core_of(heap->pool()).heap().usage().segments;
   (*heap)->atomically([](auto root) { root->first = nullptr; });
   EXPECT_EQ(deaths(), static_cast<std::uint64_t>(count));
   EXPECT_EQ(heap->objects(), empty);
-  EXPECT_EQ(heap->pool().core().heap().usage().segments, segments);
+  EXPECT_EQ(core_of(heap->pool()).heap().usage().segments, segments);
   EXPECT_EQ((*heap)->read_only([](auto root) { return root->sum.get(); }), count * (count - 1) / 2);
 }
 

@@ -503,9 +503,9 @@ TEST_P(Object, MoreReferencesThanCanBeCountedAreRefused) {
   heap->atomically([&](auto root) { root->first = heap->make<Node>(1); });
   const Offset node = heap->atomically([&](auto root) {
     return static_cast<Offset>(reinterpret_cast<std::byte*>(root->first.operator->().operator->()) -
-                               heap.pool().core().world().base);
+                               core_of(heap.pool()).world().base);
   });
-  Word* const state = reinterpret_cast<Word*>(heap.pool().core().world().base + node) - 2;
+  Word* const state = reinterpret_cast<Word*>(core_of(heap.pool()).world().base + node) - 2;
   heap.pool().atomically(
       [&](Tx& tx) { tx.store(*state, tx.load(*state) | object_layout::kCountMask); });
   EXPECT_THAT(thrown_by([&] { heap->atomically([&](auto r) { r->second = r->first; }); }),

@@ -15,7 +15,7 @@ using object_layout::TypeRecord;
 namespace {
 
 Error corrupt(Pool& pool, const std::string& what) {
-  return {Code::kCorrupt, pool.core().region().path() + ": " + what +
+  return {Code::kCorrupt, core_of(pool).region().path() + ": " + what +
                               "; `perdure check` tells more, restore the heap from a backup"};
 }
 
@@ -39,13 +39,13 @@ ObjectCore::ObjectCore(Pool& pool, std::vector<TypeInfo> types, std::vector<cons
     : pool_(&pool),
       types_(std::move(types)),
       keys_(std::move(keys)),
-      first_object_(pool.core().region().superblock().heap_offset + object_layout::kHeaderBytes),
+      first_object_(core_of(pool).region().superblock().heap_offset + object_layout::kHeaderBytes),
       handles_(new HandleTable(*this)) {}
 
 Result<std::unique_ptr<ObjectCore>> ObjectCore::open(Pool& pool, std::vector<TypeInfo> types,
                                                      std::vector<const void*> keys, bool create,
                                                      const ObjectOptions& options) {
-  const std::string& path = pool.core().region().path();
+  const std::string& path = core_of(pool).region().path();
   if (options.deaths_at_once == 0)
     return Error{Code::kInvalid, path + ": deaths_at_once is 0, must be at least 1"};
   if (Session::current != nullptr)
@@ -97,13 +97,13 @@ std::set<const PoolCore*>& claims() {
 
 bool ObjectCore::claim() {
   const std::lock_guard lock(claims_mutex);
-  return claimed_ = claims().insert(&pool_->core()).second;
+  return claimed_ = claims().insert(&core_of(*pool_)).second;
 }
 
 ObjectCore::~ObjectCore() {
   handles_->close();
   const std::lock_guard lock(claims_mutex);
-  if (claimed_) claims().erase(&pool_->core());
+  if (claimed_) claims().erase(&core_of(*pool_));
 }
 
 void ObjectCore::create() {
@@ -135,8 +135,8 @@ void ObjectCore::record_type(Session& session, const TypeInfo& type) {
 std::vector<TypeInfo> recorded_types(Pool& pool, Tx& tx, const Control& control,
                                      std::vector<Offset>* places) {
   std::vector<TypeInfo> found;
-  const std::byte* const base = pool.core().world().base;
-  const Heap& heap = pool.core().heap();
+  const std::byte* const base = core_of(pool).world().base;
+  const Heap& heap = core_of(pool).heap();
   for (Offset at = tx.load(control.types); at != 0;) {
     if (!heap.holds(at, sizeof(TypeRecord)) || found.size() == object_layout::kMostTypes)
       throw Exception(corrupt(
@@ -166,7 +166,7 @@ void ObjectCore::judge_types() {
     places.clear();
     return recorded_types(*pool_, tx, *control_, &places);
   });
-  const std::string& path = pool_->core().region().path();
+  const std::string& path = core_of(*pool_).region().path();
   std::vector<std::size_t> fresh;
   std::vector<std::pair<std::size_t, std::size_t>> changed;  // the program's, the heap's
   numbers_.assign(types_.size(), 0);
@@ -190,8 +190,8 @@ void ObjectCore::judge_types() {
   }
   // Judged before anything is written.
   const Offset root = pool_->read_only([&](Tx& tx) { return tx.load(control_->root); });
-  const std::byte* const base = pool_->core().world().base;
-  if (root < first_object_ || !pool_->core().heap().holds(root - object_layout::kHeaderBytes, 16))
+  const std::byte* const base = core_of(*pool_).world().base;
+  if (root < first_object_ || !core_of(*pool_).heap().holds(root - object_layout::kHeaderBytes, 16))
     throw Exception(corrupt(*pool_, "the heap's root is not an object"));
   const Word state = pool_->read_only([&](Tx& tx) {
     return tx.load(reinterpret_cast<const object_layout::Header*>(base + root - 16)->state);
@@ -236,11 +236,11 @@ void ObjectCore::judge_types() {
 }
 
 void ObjectCore::find_orphan_tables() {
-  const std::byte* const base = pool_->core().world().base;
+  const std::byte* const base = core_of(*pool_).world().base;
   pool_->read_only([&](Tx& tx) {
     orphan_tables_.clear();
     for (Offset at = tx.load(control_->orphans); at != 0;) {
-      if (!pool_->core().heap().holds(at, sizeof(OrphanTable)) || orphan_tables_.size() > (1 << 24))
+      if (!core_of(*pool_).heap().holds(at, sizeof(OrphanTable)) || orphan_tables_.size() > (1 << 24))
         throw Exception(corrupt(*pool_, "the list of orphans leads to byte " + std::to_string(at) +
                                             ", where none are"));
       orphan_tables_.push_back(at);

@@ -37,7 +37,7 @@ class Reclaim {
       for (const Offset place : some) {
         if (!is_object(place)) continue;
         ++done.objects;
-        done.bytes += pool_->core().heap().usable_bytes(place);
+        done.bytes += core_of(*pool_).heap().usable_bytes(place);
       }
       pool_->atomically([&](Tx& tx) {
         for (const Offset place : some) tx.free(tx.at(link<std::byte>{place}));
@@ -48,21 +48,21 @@ class Reclaim {
 
  private:
   bool is_object(Offset place) const {
-    return pool_->core().heap().usable_bytes(place) > kProxyPlace;
+    return core_of(*pool_).heap().usable_bytes(place) > kProxyPlace;
   }
   template <class T>
   T& at(Offset offset) const {
-    return *pool_->core().region().at<T>(offset);
+    return *core_of(*pool_).region().at<T>(offset);
   }
   [[noreturn]] void refuse(Offset object) const {
-    throw Exception(Code::kCorrupt, pool_->core().region().path() +
+    throw Exception(Code::kCorrupt, core_of(*pool_).region().path() +
                                         ": what nothing reaches at byte " + std::to_string(object) +
                                         " is not an object of a known class; nothing was freed, "
                                         "restore the heap from a backup");
   }
 
   std::uint64_t room_of(Offset object) const {
-    return pool_->core().heap().usable_bytes(object - kHeaderBytes) - kHeaderBytes;
+    return core_of(*pool_).heap().usable_bytes(object - kHeaderBytes) - kHeaderBytes;
   }
   const TypeInfo& class_of(Offset object) const {
     const Word state = pool_->read_only([&](Tx& tx) { return tx.load(header(object).state); });
@@ -74,7 +74,7 @@ class Reclaim {
 
   /// Step 1 of one object.
   void empty(Offset object) {
-    const Heap& heap = pool_->core().heap();
+    const Heap& heap = core_of(*pool_).heap();
     const std::uint64_t room = room_of(object);
     const TypeInfo& type = class_of(object);
     pool_->atomically([&](Tx& tx) {
@@ -109,14 +109,14 @@ class Reclaim {
   /// Something that lives has another reference, or it would not.
   void drop(Tx& tx, Offset object) {
     if (garbage_.contains(object - kHeaderBytes)) return;
-    if (!pool_->core().heap().holds(object - kHeaderBytes, kHeaderBytes)) refuse(object);
+    if (!core_of(*pool_).heap().holds(object - kHeaderBytes, kHeaderBytes)) refuse(object);
     const Word state = tx.load(header(object).state);
     if ((state & kOrphan) != 0 || count_of(state) == 0) refuse(object);
     tx.store(header(object).state, state - 1);
   }
   void drop_weak(Tx& tx, Offset proxy) {
     if (garbage_.contains(proxy)) return;
-    if (!pool_->core().heap().holds(proxy, sizeof(Proxy))) refuse(proxy);
+    if (!core_of(*pool_).heap().holds(proxy, sizeof(Proxy))) refuse(proxy);
     Proxy& to = at<Proxy>(proxy);
     const std::uint64_t count = tx.load(to.count);
     if (count == 0) refuse(proxy);

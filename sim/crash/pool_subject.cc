@@ -37,7 +37,7 @@ class PoolSession final : public Session {
   PoolSession(const Scenario& scenario, Lab& lab)
       : scenario_(&scenario),
         view_(view_for(scenario, lab)),
-        pool_(Pool::adopt(Region::open_memory(view_ ? view_->base() : lab.base(), lab.bytes(),
+        pool_(adopt_region(Region::open_memory(view_ ? view_->base() : lab.base(), lab.bytes(),
                                               lab.file_bytes(), lab.domain_kind(), lab.backing())
                               .value(),
                           source_for(scenario, lab, view_.get()), kLockBits)
@@ -63,14 +63,14 @@ class PoolSession final : public Session {
     if (!scenario_->reach) return std::nullopt;
     owned_.clear();
     live_.clear();
-    const std::byte* base = pool_.core().world().base;
+    const std::byte* base = core_of(pool_).world().base;
     pool_.read_only([&](Tx& tx) {
-      for (const RootEntry& root : pool_.core().roots(tx)) owned_.push_back(root.object);
+      for (const RootEntry& root : core_of(pool_).roots(tx)) owned_.push_back(root.object);
     });
     scenario_->reach(pool_, [&](const void* object) {
       owned_.push_back(static_cast<Offset>(static_cast<const std::byte*>(object) - base));
     });
-    pool_.core().heap().for_each_object(
+    core_of(pool_).heap().for_each_object(
         [&](Offset object, std::uint64_t) { live_.push_back(object); });
     std::sort(owned_.begin(), owned_.end());
     const auto twice = std::adjacent_find(owned_.begin(), owned_.end());

@@ -22,8 +22,8 @@ Scenario container(std::string name, std::string claim, std::uint64_t steps) {
   s.resume_steps = 3;
   s.setup = [](Pool& pool) { pool.root<Container>("it"); };
   s.reach = [](Pool& pool, const Scenario::Visit& visit) {
-    const Heap& heap = pool.core().heap();
-    const std::byte* base = pool.core().world().base;
+    const Heap& heap = core_of(pool).heap();
+    const std::byte* base = core_of(pool).world().base;
     pool.read_only([&](Tx& tx) {
       const auto wrong = root_of<Container>(pool, "it").audit(tx, [&](Offset object) {
         heap.check_live(object);  // throws before the container follows a dangling link

@@ -159,7 +159,7 @@ Scenario replaced(std::string name, std::string claim, std::uint64_t steps,
         return std::string("an object of another size");
       if (tx.load(tx.at(object)[0]) != step || tx.load(tx.at(object)[words - 1]) != step)
         return std::string("an object with other content");
-      if (pool.core().heap().usable_bytes(object.offset) < words * kWordBytes)
+      if (core_of(pool).heap().usable_bytes(object.offset) < words * kWordBytes)
         return std::string("the object's place is too small for it");
       return std::nullopt;
     });
@@ -289,7 +289,7 @@ Scenario roots() {
     }
     auto* object = pool.find_root<std::uint64_t>(name);
     pool.atomically([&](Tx& tx) {
-      pool.core().remove_root(tx, name);
+      core_of(pool).remove_root(tx, name);
       tx.free(object);
     });
   };

@@ -211,7 +211,7 @@ Scenario append_log(bool made_by_step) {
     const std::uint64_t dropped = committed(pool, root_of<Dropped>(pool, "dropped").steps);
     std::uint64_t last = dropped;
     std::optional<std::string> wrong;
-    const bool made = pool.read_only([&](Tx& tx) { return pool.core().roots(tx).size() > 1; });
+    const bool made = pool.read_only([&](Tx& tx) { return core_of(pool).roots(tx).size() > 1; });
     if (!made) return step == 0 ? wrong : "there is no log";
     open(pool).for_each([&](std::span<const std::byte> bytes) {
       const std::string record(reinterpret_cast<const char*>(bytes.data()), bytes.size());

@@ -52,8 +52,8 @@ Scenario objects(std::string name, std::string claim, std::uint64_t steps,
   };
   s.reach = [](Pool& pool, const Scenario::Visit& visit) {
     using object_layout::Control;
-    const auto& heap = pool.core().heap();
-    const std::byte* const base = pool.core().world().base;
+    const auto& heap = core_of(pool).heap();
+    const std::byte* const base = core_of(pool).world().base;
     const Control& control = root_of<Control>(pool, object_layout::kControlRoot);
     pool.read_only([&](Tx& tx) {
       const auto wrong = object_layout::survey(tx, &control, [&](Offset object) {

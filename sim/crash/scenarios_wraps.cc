@@ -40,7 +40,7 @@ Scenario story() {
         std::array<std::uint64_t, kObjectWords> content;
         content.fill(step);
         wraps.write(object, content.data(), sizeof(content));
-        auto* base = pool.core().region().base();
+        auto* base = core_of(pool).region().base();
         wraps.store(story.object.offset,
                     static_cast<Offset>(reinterpret_cast<std::byte*>(object) - base));
         if (old != 0) wraps.free(base + old);

@@ -117,7 +117,7 @@ class SpaceSession final : public Session {
     }
     space_ =
         AddressSpace::adopt(std::move(parts), [&](std::unique_ptr<Region> region) -> Result<Pool> {
-          return Pool::adopt(std::move(region), {[&](const EngineParts& engine) {
+          return adopt_region(std::move(region), {[&](const EngineParts& engine) {
                                return std::make_unique<Redo<Lab::LabDomain>>(engine, lab.domain());
                              }},
                              kLockBits);

@@ -90,7 +90,7 @@ Specimen make_specimen() {
     space->unmap(reinterpret_cast<std::byte*>(variables->address[0]) + kPageBytes, kPageBytes)
         .value();
     space->pool().read_only([&](Tx& tx) {
-      for (const RootEntry& root : space->pool().core().roots(tx)) {
+      for (const RootEntry& root : core_of(space->pool()).roots(tx)) {
         if (std::strcmp(root.name.data(), kRegionTableRoot) == 0) specimen.table = root.object;
       }
     });

@@ -77,7 +77,7 @@ class Check {
   /// Heap metadata and reachability, in the state that recovery would leave.
   void check_pool() {
     std::vector<std::string> damage;
-    Pool pool = Pool::inspect(options_->file, &damage).value();
+    Pool pool = inspect_pool(options_->file, &damage).value();
     check_objects(pool, damage, [&] { return find_unmentioned(pool); });
   }
 
@@ -151,7 +151,7 @@ class Check {
             detail::recorded_types(pool, tx, *pool.find_root<Control>(kControlRoot), nullptr);
         for (const Reachability::Object& object : leaked) {
           if (object.bytes == sizeof(Proxy)) continue;
-          const Word state = tx.load(pool.core().region().at<Header>(object.offset)->state);
+          const Word state = tx.load(core_of(pool).region().at<Header>(object.offset)->state);
           const std::uint16_t number = type_of(state);
           ++counts[number == 0 || number > types.size() ? "?" : types[number - 1].name];
         }

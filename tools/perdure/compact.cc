@@ -35,7 +35,7 @@ using Object = Reachability::Object;
 class HeapImage {
  public:
   /// `pool` is a private copy, recovered, checkpointed, without the objects that are to be left out.
-  explicit HeapImage(Pool& pool) : region_(&pool.core().region()) {
+  explicit HeapImage(Pool& pool) : region_(&core_of(pool).region()) {
     const Superblock& super = region_->superblock();
     const std::uint64_t segment_bytes = super.geometry.segment_bytes;
     const std::vector<Object> live = live_objects(pool);
@@ -120,7 +120,7 @@ void free_all(Pool& pool, const std::vector<Object>& objects) {
   for (std::size_t done = 0; done < objects.size(); done += kBatch) {
     pool.atomically([&](Tx& tx) {
       for (std::size_t i = done; i < std::min(objects.size(), done + kBatch); ++i)
-        tx.free(pool.core().region().at<void>(objects[i].offset));
+        tx.free(core_of(pool).region().at<void>(objects[i].offset));
     });
   }
   pool.checkpoint();
@@ -137,8 +137,8 @@ bool same(Pool& ours, Pool& copy) {
   bool all = expected.size() == found.size();
   for (std::size_t i = 0; all && i < expected.size(); ++i) {
     all = expected[i].offset == found[i].offset && expected[i].bytes == found[i].bytes &&
-          same_bytes(ours.core().region().base() + expected[i].offset,
-                     copy.core().region().base() + found[i].offset, expected[i].bytes);
+          same_bytes(core_of(ours).region().base() + expected[i].offset,
+                     core_of(copy).region().base() + found[i].offset, expected[i].bytes);
   }
   return all;
 }
@@ -241,7 +241,7 @@ class NewDirectory {
 
 /// Regions as they are, piece by piece; static variables as they are.
 void copy_files(AddressSpace& space, DirectoryFiles& files) {
-  const Region& region = space.pool().core().region();
+  const Region& region = core_of(space.pool()).region();
   std::map<std::uint64_t, std::vector<RegionEntry>> pieces;
   for (const RegionEntry& entry : space.regions()) pieces[entry.file].push_back(entry);
   Progress progress("copying regions", pieces.size());
@@ -279,7 +279,7 @@ Report compact_space(const CompactOptions& options) {
   const std::string from = heap_of(options.from);
   mode_t mode = 0600;
   const std::uint64_t before = file_bytes(from, &mode);
-  DirectoryFiles files(directory.building(), space->base(), pool.core().region(), false);
+  DirectoryFiles files(directory.building(), space->base(), core_of(pool).region(), false);
   copy_files(*space, files);
   const std::string heap = heap_of(directory.building());
   create_whole_file(heap, mode, [&](int fd) { return image.write(fd, heap); }).value();

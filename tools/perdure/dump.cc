@@ -137,8 +137,8 @@ void dump(const DumpOptions& options) {
     }
   }
   std::vector<std::string> findings;
-  Pool pool = Pool::inspect(options.file, &findings).value();
-  const Heap::Usage usage = pool.core().heap().usage();
+  Pool pool = inspect_pool(options.file, &findings).value();
+  const Heap::Usage usage = core_of(pool).heap().usage();
   report["heap_after_recovery"] = {{"objects", usage.objects},
                                    {"taken_by_objects_bytes", usage.object_bytes},
                                    {"segments", usage.segments},

@@ -15,7 +15,7 @@ class Search {
  public:
   Search(Pool& pool, std::vector<RegionEntry> regions)
       : pool_(&pool),
-        region_(&pool.core().region()),
+        region_(&core_of(pool).region()),
         objects_(live_objects(pool)),
         regions_(std::move(regions)),
         object_found_(objects_.size()),
@@ -25,7 +25,7 @@ class Search {
     scan(more.data(), more.size());
     for (const RegionEntry& region : regions_) scan(region_->base() + region.begin, region.bytes);
     for (const RootEntry& root :
-         pool_->read_only([&](Tx& tx) { return pool_->core().roots(tx); })) {
+         pool_->read_only([&](Tx& tx) { return core_of(*pool_).roots(tx); })) {
       found_object(root.object);
       if (root.type == Log::root_type()) scan_log(root);
     }
@@ -100,7 +100,7 @@ class Search {
 
 std::vector<Reachability::Object> live_objects(Pool& pool) {
   std::vector<Reachability::Object> objects;
-  pool.core().heap().for_each_object(
+  core_of(pool).heap().for_each_object(
       [&](Offset offset, std::uint64_t bytes) { objects.push_back({offset, bytes}); });
   std::sort(objects.begin(), objects.end(),
             [](const auto& a, const auto& b) { return a.offset < b.offset; });

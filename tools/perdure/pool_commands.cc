@@ -24,7 +24,7 @@ struct PoolCommandOptions {
 
 Report describe_roots(Pool& pool) {
   Report roots = Report::array();
-  for (const RootEntry& root : pool.read_only([&](Tx& tx) { return pool.core().roots(tx); })) {
+  for (const RootEntry& root : pool.read_only([&](Tx& tx) { return core_of(pool).roots(tx); })) {
     const std::string name(root.name.data(), ::strnlen(root.name.data(), root.name.size()));
     roots.push_back({{"root", name}, {"size_bytes", root.bytes}, {"at_byte", root.object}});
   }
@@ -40,11 +40,11 @@ void report_info(const PoolCommandOptions& options, Pool& pool, const std::strin
                  bool damaged, const Report& more) {
   struct stat status{};
   ::stat(file.c_str(), &status);
-  const Geometry& geometry = pool.core().region().geometry();
-  const Heap::Usage usage = pool.core().heap().usage();
+  const Geometry& geometry = core_of(pool).region().geometry();
+  const Heap::Usage usage = core_of(pool).heap().usage();
   Report report = describe(pool, options.file);
   report["capacity_bytes"] = geometry.capacity_bytes;
-  report["used_up_to_bytes"] = pool.core().region().grown_bytes();
+  report["used_up_to_bytes"] = core_of(pool).region().grown_bytes();
   report["on_disk_bytes"] = static_cast<std::uint64_t>(status.st_blocks) * 512;
   report["objects"] = usage.objects;
   report["taken_by_objects_bytes"] = usage.object_bytes;
@@ -61,12 +61,12 @@ void info(const PoolCommandOptions& options) {
   if (checkpoint::is_arena(options.file)) return print(describe_arena(options.file), options.json);
   std::vector<std::string> findings;
   if (!is_space(options.file)) {
-    Pool pool = Pool::inspect(options.file, &findings).value();
+    Pool pool = inspect_pool(options.file, &findings).value();
     report_info(options, pool, options.file, !findings.empty(), Report::object());
     return;
   }
   const auto space = AddressSpace::inspect(options.file, &findings).value();
-  const std::uint64_t base = space->pool().core().region().superblock().preferred_base;
+  const std::uint64_t base = core_of(space->pool()).region().superblock().preferred_base;
   report_info(
       options, space->pool(), heap_of(options.file), !findings.empty(),
       {{"reserved_addresses", fmt::format("{:#x} to {:#x}", base, base + space->range_bytes())},
@@ -80,7 +80,7 @@ void recover(const PoolCommandOptions& options) {
     Pool pool = Pool::open(options.file, options.pool).value();
     report = describe(pool, options.file);
     report.update(describe(pool.recovery()));
-    report["heap_rebuild_ns"] = pool.core().heap_rebuild_nanoseconds();
+    report["heap_rebuild_ns"] = core_of(pool).heap_rebuild_nanoseconds();
     pool.checkpoint();
   }
   report["state"] = "clean: the next open has nothing to replay";

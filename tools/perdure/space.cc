@@ -23,7 +23,7 @@ std::string heap_of(const std::string& directory) {
 }
 
 Report describe_regions(AddressSpace& space) {
-  const std::uint64_t base = space.pool().core().region().superblock().preferred_base;
+  const std::uint64_t base = core_of(space.pool()).region().superblock().preferred_base;
   Report regions = Report::array();
   for (const RegionEntry& entry : space.regions()) {
     regions.push_back({{"region", std::to_string(entry.file) + ".region"},

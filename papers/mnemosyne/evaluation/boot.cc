@@ -104,7 +104,7 @@ Spread remap_ms(const Settings& settings, std::uint64_t regions) {
     if (space->regions().size() != regions || variables == nullptr || variables->at(0) == 0)
       throw Exception(Code::kCorrupt, directory.path() + ": not every region came back");
     runs.push_back((whole.count() - static_cast<double>(space->pool().recovery().nanoseconds) -
-                    static_cast<double>(space->pool().core().heap_rebuild_nanoseconds())) /
+                    static_cast<double>(core_of(space->pool()).heap_rebuild_nanoseconds())) /
                    1e6);
   }
   return spread_of(std::move(runs));

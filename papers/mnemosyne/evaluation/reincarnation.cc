@@ -64,7 +64,7 @@ Opening kill_and_open(const Settings& settings, std::uint64_t transactions) {
                            : static_cast<double>(pool.recovery().words_replayed) /
                                  static_cast<double>(pool.recovery().records_replayed);
   return {words, whole.count(), static_cast<double>(pool.recovery().nanoseconds) / 1e6,
-          static_cast<double>(pool.core().heap_rebuild_nanoseconds()) / 1e6};
+          static_cast<double>(core_of(pool).heap_rebuild_nanoseconds()) / 1e6};
 }
 
 void judge(Section& section) {

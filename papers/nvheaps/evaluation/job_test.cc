@@ -162,11 +162,11 @@ TEST(SafeSets, LeaveNothingBehind) {
   SafeHeap<BTreeRoot<SafeLayer>> heap(setting_of({Layer::kTx}, directory.path()));
   BTree<SafeLayer> tree(heap, kSmall);
   for (const std::uint64_t key : shuffled_keys(kSmall.keys)) tree.toggle(key);
-  const std::uint64_t empty = heap.heap().pool().core().heap().usage().objects;
+  const std::uint64_t empty = core_of(heap.heap().pool()).heap().usage().objects;
   for (const std::uint64_t key : shuffled_keys(kSmall.keys)) tree.toggle(key);
-  EXPECT_GT(heap.heap().pool().core().heap().usage().objects, empty);
+  EXPECT_GT(core_of(heap.heap().pool()).heap().usage().objects, empty);
   for (const std::uint64_t key : shuffled_keys(kSmall.keys)) tree.toggle(key);
-  EXPECT_EQ(heap.heap().pool().core().heap().usage().objects, empty);
+  EXPECT_EQ(core_of(heap.heap().pool()).heap().usage().objects, empty);
 }
 
 TEST(Updates, AreAllThere) {
@@ -204,7 +204,7 @@ TEST(Company, KeepsATransactionFromBeingAlone) {
     Random random(1);
     for (int i = 0; i < 5000; ++i) updates.update(random, 1);
     const bool alone =
-        heap.heap().read_only([&](auto) { return heap.heap().pool().core().context().tx.alone(); });
+        heap.heap().read_only([&](auto) { return core_of(heap.heap().pool()).context().tx.alone(); });
     EXPECT_EQ(alone, layer == Layer::kTx) << layer_name(layer);
   }
 }

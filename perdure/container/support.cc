@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "perdure/container/support.h"
+
+#include <algorithm>
+#include <random>
+
+namespace perdure::detail {
+
+std::uint64_t random_seed() {
+  std::random_device random;
+  return std::uint64_t{random()} << 32 | random();
+}
+
+bool any_twice(GrowingArray<std::uint64_t>& hashes) {
+  std::sort(hashes.begin(), hashes.end());
+  return std::adjacent_find(hashes.begin(), hashes.end()) != hashes.end();
+}
+
+}  // namespace perdure::detail

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// PoolOptions: what a pool can be told when it is opened; the choices in it, by name; and what opening found.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace perdure {
+
+/// What a pool can be opened on. `kAuto` looks at the file: DAX (MAP_SYNC) → kAdr, tmpfs → kDram,
+/// else kSync.
+enum class DomainKind : std::uint8_t { kAuto, kAdr, kEadr, kSync, kDram };
+
+constexpr std::string_view domain_name(DomainKind kind) {
+  switch (kind) {
+    case DomainKind::kAuto: return "auto";
+    case DomainKind::kAdr: return "adr";
+    case DomainKind::kEadr: return "eadr";
+    case DomainKind::kSync: return "sync";
+    case DomainKind::kDram: return "dram";
+  }
+  return "unknown";
+}
+
+/// What an acknowledged transaction survives, in a sentence for people.
+constexpr std::string_view domain_guarantee(DomainKind kind) {
+  switch (kind) {
+    case DomainKind::kAuto: return "as the file's storage allows";
+    case DomainKind::kAdr:
+      return "power loss (lines are written back to the memory controller and waited for)";
+    case DomainKind::kEadr:
+      return "power loss, on a machine whose caches are flushed by stored energy";
+    case DomainKind::kSync: return "power loss (every commit waits for the storage device)";
+    case DomainKind::kDram: return "process death only (the memory is gone with the power)";
+  }
+  return "unknown";
+}
+
+/// When the home words of a commit become durable and its record leaves the log. Every choice is safe; they differ in
+/// who waits for what, and for how long.
+enum class Truncation : std::uint8_t {
+  kAuto,  // kNextCommit on memory, kWhenFull on files; with private pages over memory, kBackground
+  kEachCommit,  // Mnemosyne's synchronous truncation: at the end of the commit itself; three fences
+  kNextCommit,  // home words under the fence of the thread's next commit; logs emptied together when one is full
+  kWhenFull,  // both when a log is full
+  kBackground,  // Mnemosyne's asynchronous truncation: by a thread of its own; commits wait only for a full log
+};
+
+constexpr std::string_view truncation_name(Truncation truncation) {
+  switch (truncation) {
+    case Truncation::kAuto: return "auto";
+    case Truncation::kEachCommit: return "each-commit";
+    case Truncation::kNextCommit: return "next-commit";
+    case Truncation::kWhenFull: return "when-full";
+    case Truncation::kBackground: return "background";
+  }
+  return "unknown";
+}
+
+/// When a commit returns. The order of commits is kept in either case: what survives is what was committed up to some
+/// moment, and nothing later.
+enum class Durability : std::uint8_t {
+  kStrict,  // when it is durable, with all that was committed before it (at once, if it wrote nothing)
+  kRelaxed,  // at once. On files it becomes durable with the next strict commit, Pool::sync() or checkpoint, at the
+  // latest PoolOptions::relaxed_delay later; on memory, where a fence is no wait worth avoiding, as kStrict
+};
+
+constexpr std::string_view durability_name(Durability durability) {
+  return durability == Durability::kStrict ? "strict" : "relaxed";
+}
+
+/// A number of milliseconds. Every std::chrono duration converts to it, cut off where it is finer. (<chrono> itself would cost
+/// each user more than half of what this library does.)
+struct Milliseconds {
+  constexpr explicit Milliseconds(std::int64_t milliseconds) : count(milliseconds) {}
+  template <class Duration>
+    requires requires(const Duration& duration) {
+      duration.count() * Duration::period::num / Duration::period::den;
+    }
+  constexpr Milliseconds(const Duration& duration)  // NOLINT: implicit by design
+      : count(static_cast<std::int64_t>(duration.count() * 1000 * Duration::period::num /
+                                        Duration::period::den)) {}
+  friend constexpr bool operator==(Milliseconds, Milliseconds) = default;
+
+  std::int64_t count;
+};
+
+struct PoolOptions {
+  /// Where durability begins. kAuto looks at the file; override it to use tmpfs as if it were persistent memory.
+  DomainKind domain = DomainKind::kAuto;
+  /// At creation only: the most that the file may grow to. It is address space: the file starts small.
+  std::uint64_t capacity_bytes = std::uint64_t{64} << 30;
+  /// At creation only: how many threads may use the pool at the same time.
+  std::uint32_t log_slots = 64;
+  /// At creation only: permissions of the file, less the umask.
+  unsigned mode = 0600;
+  /// On files: how much DRAM may be taken by private copies of pages that were changed. They are given back from half of it
+  /// on. 0: a quarter of the machine's; else from 64 KiB. Address spaces give none back.
+  std::uint64_t private_bytes = 0;
+  /// Bounds the time of recovery: a thread's log is emptied when it holds this much. 0: when it is full; else from 16 KiB.
+  std::uint64_t log_limit_bytes = 0;
+  /// How long what a relaxed transaction did may stay volatile; zero: until somebody asks. See Durability.
+  Milliseconds relaxed_delay{10};
+};
+
+/// What recovery found and did.
+struct RecoveryReport {
+  std::uint64_t records_replayed = 0;
+  std::uint64_t words_replayed = 0;
+  std::uint64_t logs_erased = 0;
+  std::uint64_t last_stamp = 0;
+  std::uint64_t nanoseconds = 0;
+};
+
+}  // namespace perdure
