@@ -14,6 +14,7 @@
 #include <fstream>
 
 #include "perdure/api/framed_files.h"
+#include "perdure/api/pool_core.h"
 #include "perdure/base/hex.h"
 #include "perdure/region/file.h"
 #include "perdure/region/space_layout.h"
