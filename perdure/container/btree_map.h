@@ -5,7 +5,7 @@
 //
 // A B+ tree with linked leaves. Within a node entries do not move: a byte per entry, its *slot*,
 // keeps their order, so that an insertion logs the entry and at most four words, not half a node.
-// Values of `bytes` are objects of their own (kept.h).
+// Values of `bytes` are objects of their own (support.h).
 #pragma once
 
 #include <array>
@@ -698,7 +698,7 @@ class btree_map {
     K least;
     Node node;
   };
-  using Built = GrowingArray<BuiltNode>;  // the nodes of a level
+  using Built = GrowingArray<BuiltNode>;  // the nodes of a level, each with its least key
 
   /// The place first, so that what is allocated is always remembered.
   static void make_place(GrowingArray<void*>& made) {
@@ -746,7 +746,7 @@ class btree_map {
     auto item = below.begin();
     build_level<Inner>(tx, made, below.size(), kCapacity<Inner> + 1,
                        [&](Inner& inner, Node, std::size_t count) {
-                         built.push_back({item->first, node_of(tx, &inner)});
+                         built.push_back({item->least, node_of(tx, &inner)});
                          tx.store(inner.first, (item++)->node);
                          Head head = empty_head(level);
                          for (; head.count + 1u < count; ++item) append(tx, inner, head, {item->least, item->node});
