@@ -5,6 +5,8 @@
 // expected and the remedy.
 #pragma once
 
+#include "perdure/base/language.h"
+
 #include <cstdint>
 #include <exception>
 #include <optional>

@@ -4,6 +4,8 @@
 // struct that holds it.
 #pragma once
 
+#include "perdure/base/language.h"
+
 #include <cstdint>
 
 namespace perdure {

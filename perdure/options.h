@@ -2,6 +2,8 @@
 // PoolOptions: what a pool can be told when it is opened; the choices in it, by name; and what opening found.
 #pragma once
 
+#include "perdure/base/language.h"
+
 #include <cstdint>
 #include <string_view>
 

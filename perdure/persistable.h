@@ -129,9 +129,14 @@ constexpr void require_persistable() {
                 "perdure: this type owns something outside the pool (std::string, std::vector, "
                 "...); use perdure's "
                 "containers");
+  static_assert(!std::is_class_v<T> || std::is_aggregate_v<T> || is_persistable_by_promise<T> ||
+                    !std::is_trivially_copyable_v<T> || std::is_polymorphic_v<T>,
+                "perdure: a persistent class has no constructor and no private field: the pool "
+                "hands it out zeroed and calls nothing; make it a plain struct, with functions "
+                "that set its fields, or specialise perdure::is_persistable_by_promise");
   static_assert(Persistable<T>,
                 "perdure: a field of this type is a raw pointer, a reference, or of a type that is "
-                "not persistable; "
+                "not persistable (it has a constructor or a private field, or owns memory); "
                 "look at its members, one of them must become a perdure::link or a plain value");
 }
 

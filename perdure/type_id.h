@@ -3,6 +3,8 @@
 // of its type.
 #pragma once
 
+#include "perdure/base/language.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <string_view>

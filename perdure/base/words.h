@@ -2,6 +2,8 @@
 // The units everything below is measured in, and arithmetic that cannot overflow unseen.
 #pragma once
 
+#include "perdure/base/language.h"
+
 #include <atomic>
 #include <bit>
 #include <cstddef>

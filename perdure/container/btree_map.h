@@ -35,6 +35,9 @@ namespace perdure {
 /// Threads:  as the transaction; updates conflict when they meet in a leaf.
 template <class K, class V, std::size_t kNodeBytes = 512>
 class btree_map {
+  static_assert(!std::is_same_v<K, bytes>,
+                "perdure: a btree_map's keys have one size; take hash_map<perdure::bytes, V> or, where "
+                "order counts, std::array<char, N> as keys");
   static_assert(kNodeBytes % 8 == 0, "perdure: a btree_map node is made of whole words");
   static_assert(kNodeBytes >= 64, "perdure: a btree_map node has 64 bytes or more");
 

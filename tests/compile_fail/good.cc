@@ -16,6 +16,8 @@ struct Node {
   perdure::link<Node> next;
   std::array<std::uint32_t, 4> numbers;
   Colour colour;
+  char name[32];
+  double places[2][3];
 };
 
 struct Library {

@@ -1,4 +1,4 @@
-// Expect: perdure: a field of this type is a raw pointer, a reference, or of a type
+// Expect: perdure: a persistent class has no constructor and no private field
 // SPDX-License-Identifier: BSD-3-Clause
 #include "perdure/pool.h"
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# run.sh COMPILER: each .cc here must be refused by the compiler, with the text that its first line
-# expects; good.cc must compile, with clang too. A type error nobody can read is as bad as none.
+# run.sh COMPILER: each .cc here must be refused by the compiler, with the text that its first line expects, in the first
+# error if it is a text of ours ("perdure: ..."); good.cc must compile, with clang too. A type error nobody can read is as bad
+# as none. "// Options: ..." in the second line: of the compiler, beside -std=c++20.
 set -euo pipefail
 compiler=${1:?usage: run.sh COMPILER}
 here=$(cd "$(dirname "$0")" && pwd)
@@ -9,8 +10,9 @@ failures=0
 for file in "$here"/*.cc; do
   name=$(basename "$file")
   expected=$(sed -n '1s|^// Expect: ||p' "$file")
+  read -ra options < <(sed -n '2s|^// Options: ||p' "$file") || true
   status=0
-  output=$("$compiler" -std=c++20 -fsyntax-only -I"$here/../.." "$file" 2>&1) || status=$?
+  output=$("$compiler" -std=c++20 "${options[@]}" -fsyntax-only -I"$here/../.." "$file" 2>&1) || status=$?
   if [[ -z $expected ]]; then
     verdict="has no '// Expect:' line"
   elif [[ $expected == compiles ]]; then
@@ -19,7 +21,9 @@ for file in "$here"/*.cc; do
     verdict="compiles, though it must not"
   else
     # Compilers break no lines inside of a message.
-    verdict=$(grep -qF -- "$expected" <<<"$output" || echo "is refused, but not with: $expected")
+    judged=$output
+    [[ $expected == "perdure: "* ]] && judged=$(grep -m1 error: <<<"$output")
+    verdict=$(grep -qF -- "$expected" <<<"$judged" || echo "is refused, but not with: $expected")
   fi
   if [[ -z $verdict ]]; then
     echo "ok   $name"
