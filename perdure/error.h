@@ -5,7 +5,7 @@
 // expected and the remedy.
 #pragma once
 
-#include "perdure/base/language.h"
+#include "perdure/base/words.h"  // first: it says when the language is an older C++
 
 #include <cstdint>
 #include <exception>

@@ -4,7 +4,7 @@
 // struct that holds it.
 #pragma once
 
-#include "perdure/base/language.h"
+#include "perdure/base/words.h"  // first: it says when the language is an older C++
 
 #include <cstdint>
 

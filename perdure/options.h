@@ -2,7 +2,7 @@
 // PoolOptions: what a pool can be told when it is opened; the choices in it, by name; and what opening found.
 #pragma once
 
-#include "perdure/base/language.h"
+#include "perdure/base/words.h"  // first: it says when the language is an older C++
 
 #include <cstdint>
 #include <string_view>

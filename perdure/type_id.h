@@ -3,7 +3,7 @@
 // of its type.
 #pragma once
 
-#include "perdure/base/language.h"
+#include "perdure/base/words.h"  // first: it says when the language is an older C++
 
 #include <cstddef>
 #include <cstdint>

@@ -2,7 +2,9 @@
 // The units everything below is measured in, and arithmetic that cannot overflow unseen.
 #pragma once
 
-#include "perdure/base/language.h"
+#if __cplusplus < 202002L
+#error "perdure: these headers are C++20; compile with -std=c++20"
+#endif
 
 #include <atomic>
 #include <bit>

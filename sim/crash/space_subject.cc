@@ -6,6 +6,7 @@
 #include <cstring>
 #include <set>
 
+#include "perdure/api/pool_core.h"
 #include "perdure/engine/redo.h"
 #include "sim/crash/explorer.h"
 
