@@ -5,6 +5,7 @@
 #include <random>
 
 #include "apps/memcached/staged_item.h"
+#include "perdure/expert.h"
 
 namespace perdure::memcached {
 namespace {

@@ -26,6 +26,7 @@
 // ADDR and mask are not used there; an abort record's back-pointer stands in its data half. The paper has no CRC.
 #pragma once
 
+#include <algorithm>
 #include <optional>
 
 #include "perdure/base/crc32c.h"

@@ -3,6 +3,7 @@
 // stands on.
 #pragma once
 
+#include <algorithm>
 #include <span>
 
 #include "perdure/base/checked_word.h"
