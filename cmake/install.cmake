@@ -10,9 +10,18 @@ install(TARGETS perdure EXPORT perdure-targets)
 install(EXPORT perdure-targets NAMESPACE perdure:: DESTINATION ${package_dir})
 install(TARGETS perdure_crash EXPORT perdure-crash-targets OPTIONAL COMPONENT crash)
 install(EXPORT perdure-crash-targets NAMESPACE perdure:: DESTINATION ${package_dir} COMPONENT crash)
-install(DIRECTORY perdure DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN *.h PATTERN *_test*.h EXCLUDE)
-install(DIRECTORY sim/crash DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/sim COMPONENT crash
-        FILES_MATCHING PATTERN *.h PATTERN *_test*.h EXCLUDE)
+# install_headers(<component> <headers>...): these, and what they include, under include/perdure/.
+function(install_headers component)
+  list(TRANSFORM ARGN PREPEND ${PROJECT_SOURCE_DIR}/ OUTPUT_VARIABLE headers)
+  install(CODE "
+    set(source [[${PROJECT_SOURCE_DIR}]])
+    set(build [[${PROJECT_BINARY_DIR}]])
+    set(include_dir \"\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_INCLUDEDIR}\")
+    set(headers [[${headers}]])
+    include([[${PROJECT_SOURCE_DIR}/cmake/install_headers.cmake]])" COMPONENT ${component})
+endfunction()
+install_headers(dev perdure/*.h)
+install_headers(crash sim/crash/explorer.h sim/crash/suite.h)
 
 configure_package_config_file(cmake/perdure-config.cmake.in perdure-config.cmake INSTALL_DESTINATION ${package_dir})
 write_basic_package_version_file(perdure-config-version.cmake COMPATIBILITY SameMinorVersion)

@@ -2,6 +2,7 @@
 #include "papers/pool.h"
 
 #include "papers/stamp.h"
+#include "perdure/api/pool_core.h"
 
 namespace perdure::papers {
 

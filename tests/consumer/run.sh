@@ -44,6 +44,18 @@ for header in mnemosyne.h softwrap.h wraps.h address_space.h pool.h arena.h aren
   [[ -f $work/prefix/include/perdure/$header ]] || fail "perdure/$header is not installed"
 done
 
+# Only what a program can include: public headers stand at the top, and each one below is included by another.
+stray=$(find "$work/prefix/include" -type f ! -path "$work/prefix/include/perdure/*")
+[[ -z $stray ]] || fail "outside include/perdure: $stray"
+while read -r header; do
+  grep -rqF "#include \"$header\"" "$work/prefix/include" || fail "$header is installed, and no header includes it"
+done < <(cd "$work/prefix/include" && find perdure/* -mindepth 1 -name '*.h' ! -path 'perdure/crash/*')
+grep -rhoE '#include "[^"]+"' "$work/prefix/include" | sort -u | while read -r _ header; do
+  [[ -f $work/prefix/include/${header//\"/} ]] || fail "$header is included, and not installed"
+done
+printf '#include "perdure/crash/suite.h"\n#include "perdure/crash/explorer.h"\n' >"$work/crash.cc"
+"$cxx" -std=c++20 -fsyntax-only -I"$work/prefix/include" "$work/crash.cc" || fail "an explorer's program does not compile"
+
 echo "-- CMake: find_package(perdure)"
 fresh
 cmake -S "$here" -B . -G Ninja -DCMAKE_PREFIX_PATH="$work/prefix" >/dev/null
