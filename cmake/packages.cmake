@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# What Perdure uses of others. The library needs Boost.PFR, its command three more, and SQLite's extension and the memcached
+# What Perdure uses of others. The library needs nothing, its command three packages, and SQLite's extension and the memcached
 # one each; everything else is for tests and for the laboratory, whose peers are measured where they are installed. (Debian's
 # names: packages/.)
 find_package(Threads REQUIRED)
-find_package(Boost 1.75 REQUIRED CONFIG)  # Boost.PFR, headers only
 find_package(PkgConfig QUIET)
 
 # perdure_find(<PREFIX> <module>): the target PkgConfig::<PREFIX>, where pkg-config knows the module.

@@ -11,6 +11,7 @@
 
 #include "apps/sqlite/errors.h"
 #include "apps/sqlite/volatile_files.h"
+#include "perdure/region/layout.h"
 
 namespace perdure::sqlite {
 namespace {
