@@ -96,7 +96,7 @@ class Image {
     crash::WorkingView& view = *views_.back();
     auto opened = Region::open_memory(view.base(), bytes(), bytes(), DomainKind::kDram, backing_);
     if (!opened) return opened.error();
-    return Pool::adopt(std::move(opened).value(), {[&](const EngineParts& parts) {
+    return adopt_region(std::move(opened).value(), {[&](const EngineParts& parts) {
                          return std::make_unique<Redo<InPrivatePages<D>>>(
                              parts, view.domain(std::move(domain)));
                        }},
