@@ -55,10 +55,11 @@ class Log {
   /// Calls `visit` for each record, oldest first. The span is valid during the call only.
   template <class Visit>
   void for_each(Visit&& visit) const {
-    visit_each([](void* to, std::span<const std::byte> record) {
-                 (*static_cast<std::remove_reference_t<Visit>*>(to))(record);
-               },
-               const_cast<void*>(static_cast<const void*>(&visit)));
+    visit_each(
+        [](void* to, std::span<const std::byte> record) {
+          (*static_cast<std::remove_reference_t<Visit>*>(to))(record);
+        },
+        const_cast<void*>(static_cast<const void*>(&visit)));
   }
   /// The type number of a log's root object.
   static std::uint64_t root_type();

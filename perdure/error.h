@@ -5,14 +5,14 @@
 // expected and the remedy.
 #pragma once
 
-#include "perdure/base/words.h"  // first: it says when the language is an older C++
-
 #include <cstdint>
 #include <exception>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
+
+#include "perdure/base/words.h"  // first: it says when the language is an older C++
 
 namespace perdure {
 
@@ -73,8 +73,8 @@ class Exception : public std::exception {
 template <class T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : value_(std::move(value)) {}         // NOLINT: implicit by design
-  Result(Error error) : error_(std::move(error)) {}     // NOLINT
+  Result(T value) : value_(std::move(value)) {}      // NOLINT: implicit by design
+  Result(Error error) : error_(std::move(error)) {}  // NOLINT
   bool ok() const noexcept { return value_.has_value(); }
   explicit operator bool() const noexcept { return ok(); }
   /// The value; throws Exception when there is none.

@@ -4,9 +4,9 @@
 // struct that holds it.
 #pragma once
 
-#include "perdure/base/words.h"  // first: it says when the language is an older C++
-
 #include <cstdint>
+
+#include "perdure/base/words.h"  // first: it says when the language is an older C++
 
 namespace perdure {
 

@@ -2,10 +2,10 @@
 // PoolOptions: what a pool can be told when it is opened; the choices in it, by name; and what opening found.
 #pragma once
 
-#include "perdure/base/words.h"  // first: it says when the language is an older C++
-
 #include <cstdint>
 #include <string_view>
+
+#include "perdure/base/words.h"  // first: it says when the language is an older C++
 
 namespace perdure {
 

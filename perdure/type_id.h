@@ -3,11 +3,11 @@
 // of its type.
 #pragma once
 
-#include "perdure/base/words.h"  // first: it says when the language is an older C++
-
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
+
+#include "perdure/base/words.h"  // first: it says when the language is an older C++
 
 // Outside perdure, because gcc leaves out the namespaces that the function shares with the type.
 namespace perdure_type_name {

@@ -97,10 +97,10 @@ class Image {
     auto opened = Region::open_memory(view.base(), bytes(), bytes(), DomainKind::kDram, backing_);
     if (!opened) return opened.error();
     return adopt_region(std::move(opened).value(), {[&](const EngineParts& parts) {
-                         return std::make_unique<Redo<InPrivatePages<D>>>(
-                             parts, view.domain(std::move(domain)));
-                       }},
-                       lock_bits);
+                          return std::make_unique<Redo<InPrivatePages<D>>>(
+                              parts, view.domain(std::move(domain)));
+                        }},
+                        lock_bits);
   }
   /// The pages of the pool that paged_pool() opened last.
   PrivatePages& private_pages() { return views_.back()->pages(); }

@@ -138,8 +138,7 @@ class Demo {
       {
         Pool old = Pool::inspect(options_->file).value();
         // Without any root: a demo that was ended between creating and marking it.
-        ours = old.find_root<DemoMarker>(kDemoRoot) != nullptr ||
-               old.usage().roots == 0;
+        ours = old.find_root<DemoMarker>(kDemoRoot) != nullptr || old.usage().roots == 0;
       }
       if (!ours)
         throw Exception(Code::kExists,

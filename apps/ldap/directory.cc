@@ -202,8 +202,7 @@ Directory::Place Directory::locate(Tx& tx, const Dn& dn) const {
 std::string Directory::record_of(Tx& tx, EntryId id) const {
   std::optional<std::string> record = store_->entries.get(tx, id);
   if (!record)
-    throw Exception(Code::kCorrupt, pool_->path() + ": ldap: entry " +
-                                        std::to_string(id) +
+    throw Exception(Code::kCorrupt, pool_->path() + ": ldap: entry " + std::to_string(id) +
                                         " has a name and is not there; `perdure check` tells more");
   return std::move(*record);
 }

@@ -7,7 +7,6 @@
 #include <mutex>
 #include <utility>
 
-
 namespace perdure::sqlite {
 namespace {
 
@@ -52,9 +51,9 @@ DatabaseFile::DatabaseFile(Pool& pool, StoredFile* stored, const Shape& shape)
   if (!std::has_single_bit(shape_.chunk_bytes) || shape_.chunk_bytes < shape_.block_bytes ||
       committed_ > defined_ || defined_ > chunks_.size() * shape_.chunk_bytes)
     throw Exception(Code::kCorrupt,
-                    pool.path() + ": the database says " +
-                        std::to_string(committed_) + " bytes, " + std::to_string(defined_) +
-                        " defined, in " + std::to_string(chunks_.size()) + " chunks of " +
+                    pool.path() + ": the database says " + std::to_string(committed_) + " bytes, " +
+                        std::to_string(defined_) + " defined, in " +
+                        std::to_string(chunks_.size()) + " chunks of " +
                         std::to_string(shape_.chunk_bytes) + "; restore it from a backup");
   bytes_ = from_pool_ = committed_;
 }

@@ -31,13 +31,13 @@ using Words = std::array<std::uint64_t, kWords>;
 class SoftwrapTest : public ::testing::TestWithParam<Truncation> {
  protected:
   Pool open(Image& image) {
-    Pool pool =
-        adopt_region(image.region().value(), {[this](const EngineParts& parts) {
+    Pool pool = adopt_region(
+                    image.region().value(), {[this](const EngineParts& parts) {
                       return std::make_unique<softwrap::Tables<Counted<Dram>>>(
                           parts, Counted<Dram>(counters_), softwrap::TableSizes{{256, 16, 64}, 32});
                     }},
                     12)
-            .value();
+                    .value();
     pool.set_truncation(GetParam());
     return pool;
   }
@@ -195,7 +195,7 @@ TEST(Softwrap, ACommitWaitsOnceAndAWordGoesHomeOnceForManyCommits) {
   DomainCounters counters;
   Image image = Image::formatted(kWide);
   Pool pool = adopt_region(image.region().value(),
-                          papers::on_dram(EngineKind::kSoftwrapTables, &counters), 12)
+                           papers::on_dram(EngineKind::kSoftwrapTables, &counters), 12)
                   .value();
   pool.set_truncation(Truncation::kWhenFull);
   Words* words = pool.root<Words>("words");

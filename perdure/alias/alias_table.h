@@ -21,8 +21,8 @@
 #include <new>
 
 #include "perdure/alias/machine.h"
-#include "perdure/base/words.h"
 #include "perdure/base/offset_set.h"
+#include "perdure/base/words.h"
 
 namespace perdure::alias {
 

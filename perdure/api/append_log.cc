@@ -124,8 +124,8 @@ Result<Log> Log::open_or_create(Pool& pool, std::string_view name, std::size_t b
               region.grown_bytes()))
     return Error{Code::kCorrupt, where + "fails its check; restore the pool from a backup"};
   auto state = std::make_unique<State>(
-      pool, TornbitLog({region.word(found.ring_offset), found.ring_words, &root->head}, *head,
-                       *head));
+      pool,
+      TornbitLog({region.word(found.ring_offset), found.ring_words, &root->head}, *head, *head));
   if (auto recovered = state->recover(); !recovered)
     return Error{recovered.error().code, where + recovered.error().message};
   return Log(state.release());

@@ -75,11 +75,11 @@ class PoolOnDisk {
   explicit PoolOnDisk(Disk& disk, std::chrono::nanoseconds relaxed_delay = {})
       : memory_(disk.platter), group_(DiskDevice{&disk}, memory_.base()) {
     pool_.emplace(adopt_region(memory_.region(DomainKind::kSync).value(), {[&](EngineParts parts) {
-                                parts.tuning.relaxed_delay = relaxed_delay;
-                                return std::make_unique<Redo<Sync<DiskDevice>>>(
-                                    parts, Sync<DiskDevice>(group_));
-                              }},
-                              10)
+                                 parts.tuning.relaxed_delay = relaxed_delay;
+                                 return std::make_unique<Redo<Sync<DiskDevice>>>(
+                                     parts, Sync<DiskDevice>(group_));
+                               }},
+                               10)
                       .value());
   }
   Pool& operator*() { return *pool_; }

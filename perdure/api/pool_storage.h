@@ -39,7 +39,8 @@ Result<void> refuse_address_space(const Region& region, const std::string& why);
 
 /// What the engine is told of the options.
 inline EngineTuning tuning_of(const ExpertOptions& options) {
-  return {std::chrono::milliseconds(options.relaxed_delay.count), options.in_place_bytes, options.log_limit_bytes};
+  return {std::chrono::milliseconds(options.relaxed_delay.count), options.in_place_bytes,
+          options.log_limit_bytes};
 }
 
 }  // namespace perdure

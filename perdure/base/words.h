@@ -111,8 +111,7 @@ inline void copy_in_doubt(void* to, const void* from, std::size_t bytes) {
   // words, and is then moved on by vectors, waits for its stores to leave the core's buffer.)
   auto* out = static_cast<std::byte*>(to);
   for (const auto* in = static_cast<const std::byte*>(from); bytes > 0;) {
-    const std::size_t to_word_end =
-        kWordBytes - reinterpret_cast<std::uintptr_t>(in) % kWordBytes;
+    const std::size_t to_word_end = kWordBytes - reinterpret_cast<std::uintptr_t>(in) % kWordBytes;
     const std::size_t here = to_word_end < bytes ? to_word_end : bytes;
     const Word piece = load_exact(in, here);
     std::memcpy(out, &piece, here);

@@ -35,9 +35,10 @@ namespace perdure {
 /// Threads:  as the transaction; updates conflict when they meet in a leaf.
 template <class K, class V, std::size_t kNodeBytes = 512>
 class btree_map {
-  static_assert(!std::is_same_v<K, bytes>,
-                "perdure: a btree_map's keys have one size; take hash_map<perdure::bytes, V> or, where "
-                "order counts, std::array<char, N> as keys");
+  static_assert(
+      !std::is_same_v<K, bytes>,
+      "perdure: a btree_map's keys have one size; take hash_map<perdure::bytes, V> or, where "
+      "order counts, std::array<char, N> as keys");
   static_assert(kNodeBytes % 8 == 0, "perdure: a btree_map node is made of whole words");
   static_assert(kNodeBytes >= 64, "perdure: a btree_map node has 64 bytes or more");
 
@@ -350,7 +351,8 @@ class btree_map {
   }
   static Head empty_head(std::uint8_t level) {
     Head head{0, level, {}};
-    for (std::size_t i = 0; i < head.slots.size(); ++i) head.slots[i] = static_cast<std::uint8_t>(i);
+    for (std::size_t i = 0; i < head.slots.size(); ++i)
+      head.slots[i] = static_cast<std::uint8_t>(i);
     return head;
   }
   template <class Tx>
@@ -752,7 +754,8 @@ class btree_map {
                          built.push_back({item->least, node_of(tx, &inner)});
                          tx.store(inner.first, (item++)->node);
                          Head head = empty_head(level);
-                         for (; head.count + 1u < count; ++item) append(tx, inner, head, {item->least, item->node});
+                         for (; head.count + 1u < count; ++item)
+                           append(tx, inner, head, {item->least, item->node});
                          save_head(tx, inner, head, true);
                        });
     return built;

@@ -377,7 +377,8 @@ class hash_map {
       const auto* stored = static_cast<const char*>(key_at(entry));
       char piece[kLineBytes];
       for (std::size_t at = 0; at < lengths.key; at += sizeof(piece)) {
-        const std::size_t count = lengths.key - at < sizeof(piece) ? lengths.key - at : sizeof(piece);
+        const std::size_t count =
+            lengths.key - at < sizeof(piece) ? lengths.key - at : sizeof(piece);
         tx.read(piece, stored + at, count);
         if (std::memcmp(piece, wanted + at, count) != 0) return false;
       }

@@ -34,9 +34,10 @@ namespace perdure {
 ///           rotates where another passes.
 template <class K, class V>
 class rb_map {
-  static_assert(!std::is_same_v<K, bytes>,
-                "perdure: a rb_map's keys have one size; take hash_map<perdure::bytes, V> or, where "
-                "order counts, std::array<char, N> as keys");
+  static_assert(
+      !std::is_same_v<K, bytes>,
+      "perdure: a rb_map's keys have one size; take hash_map<perdure::bytes, V> or, where "
+      "order counts, std::array<char, N> as keys");
   static_assert(!std::is_same_v<V, bytes>,
                 "perdure: a rb_map's values have one size; take btree_map<K, perdure::bytes>");
 

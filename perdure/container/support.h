@@ -97,7 +97,6 @@ class StripedCount {
 };
 static_assert(sizeof(StripedCount) == 16 * kLineBytes);
 
-
 // ---- Kept: how a node of a map keeps a value: as it is or, if it is of any length, apart, in an object of its own. Then the
 // node holds a link, and that is what moves when nodes split and merge.
 

@@ -41,7 +41,8 @@ void Solitude::add(Place& place) {
   const std::lock_guard lock(known_->mutex);
   known_->places.push_back(&place);
   if (!known_->possible) place.look_at_ = ~std::uint64_t{0};
-  if (known_->possible && known_->places.size() == 1) owner_.store(&place, std::memory_order_release);
+  if (known_->possible && known_->places.size() == 1)
+    owner_.store(&place, std::memory_order_release);
 }
 
 void Solitude::end_unless(const Place& me) {

@@ -92,7 +92,8 @@ class Solitude {
   /// What all but `place` have begun so far; ~0 when one of them is running.
   std::uint64_t others(const Place& place) const;
 
-  struct Known;  // of all threads, and a mutex: on no path of a thread that stays alone, or among others
+  struct
+      Known;  // of all threads, and a mutex: on no path of a thread that stays alone, or among others
   Known* const known_;
   Place ending_;  // stands for an owner whose solitude is being ended
   alignas(kLineBytes) std::atomic<Place*> owner_{nullptr};

@@ -697,7 +697,8 @@ TEST_P(TransactionTest, AListIsPushedAndPoppedByManyThreadsWithoutLossOrLeak) {
       }
     });
     EXPECT_EQ(popped + left, pushed.load());
-    EXPECT_EQ(core_of(*of).heap().usage().objects, objects + nodes) << "nothing leaked, nothing lost";
+    EXPECT_EQ(core_of(*of).heap().usage().objects, objects + nodes)
+        << "nothing leaked, nothing lost";
   }
 }
 

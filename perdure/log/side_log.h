@@ -12,8 +12,8 @@
 #include <span>
 #include <string>
 
-#include "perdure/base/words.h"
 #include "perdure/base/offset_set.h"
+#include "perdure/base/words.h"
 #include "perdure/domain/primitives.h"
 #include "perdure/log/ring.h"
 

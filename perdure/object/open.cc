@@ -240,7 +240,8 @@ void ObjectCore::find_orphan_tables() {
   pool_->read_only([&](Tx& tx) {
     orphan_tables_.clear();
     for (Offset at = tx.load(control_->orphans); at != 0;) {
-      if (!core_of(*pool_).heap().holds(at, sizeof(OrphanTable)) || orphan_tables_.size() > (1 << 24))
+      if (!core_of(*pool_).heap().holds(at, sizeof(OrphanTable)) ||
+          orphan_tables_.size() > (1 << 24))
         throw Exception(corrupt(*pool_, "the list of orphans leads to byte " + std::to_string(at) +
                                             ", where none are"));
       orphan_tables_.push_back(at);

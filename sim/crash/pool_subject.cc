@@ -38,9 +38,9 @@ class PoolSession final : public Session {
       : scenario_(&scenario),
         view_(view_for(scenario, lab)),
         pool_(adopt_region(Region::open_memory(view_ ? view_->base() : lab.base(), lab.bytes(),
-                                              lab.file_bytes(), lab.domain_kind(), lab.backing())
-                              .value(),
-                          source_for(scenario, lab, view_.get()), kLockBits)
+                                               lab.file_bytes(), lab.domain_kind(), lab.backing())
+                               .value(),
+                           source_for(scenario, lab, view_.get()), kLockBits)
                   .value()) {
     if (scenario.truncation != Truncation::kAuto) pool_.set_truncation(scenario.truncation);
     if (scenario.open) opened_ = scenario.open(pool_);

@@ -119,9 +119,9 @@ class SpaceSession final : public Session {
     space_ =
         AddressSpace::adopt(std::move(parts), [&](std::unique_ptr<Region> region) -> Result<Pool> {
           return adopt_region(std::move(region), {[&](const EngineParts& engine) {
-                               return std::make_unique<Redo<Lab::LabDomain>>(engine, lab.domain());
-                             }},
-                             kLockBits);
+                                return std::make_unique<Redo<Lab::LabDomain>>(engine, lab.domain());
+                              }},
+                              kLockBits);
         }).value();
     if (scenario.start) scenario.start(*space_);
   }

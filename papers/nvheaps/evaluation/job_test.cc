@@ -203,8 +203,8 @@ TEST(Company, KeepsATransactionFromBeingAlone) {
     Updates<SafeLayer> updates(heap, 100);
     Random random(1);
     for (int i = 0; i < 5000; ++i) updates.update(random, 1);
-    const bool alone =
-        heap.heap().read_only([&](auto) { return core_of(heap.heap().pool()).context().tx.alone(); });
+    const bool alone = heap.heap().read_only(
+        [&](auto) { return core_of(heap.heap().pool()).context().tx.alone(); });
     EXPECT_EQ(alone, layer == Layer::kTx) << layer_name(layer);
   }
 }
