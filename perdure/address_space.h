@@ -49,8 +49,8 @@ class AddressSpace {
   ///         addresses are taken.
   static Result<std::unique_ptr<AddressSpace>> open_or_create(const std::string& directory,
                                                               const Options& options);
-  /// Opens a private copy at any address: nothing reaches the files. `findings` collects damage of heap and root table instead of refusing the
-  /// address space.
+  /// Opens a private copy at any address: nothing reaches the files. `findings` collects damage of heap
+  /// and root table instead of refusing the address space.
   /// Errors: as open_or_create(); kNotFound when there is none.
   static Result<std::unique_ptr<AddressSpace>> inspect(
       const std::string& directory, std::vector<std::string>* findings = nullptr);
