@@ -31,7 +31,7 @@ class PerdureStore {
     for (unsigned thread = 0; thread < options.threads; ++thread) {
       const std::string suffix = std::to_string(thread);
       lanes_.push_back({make_array<Word>("array" + suffix, options.array_words),
-                        make_array<link<Value64>>("slots" + suffix, options.slots),
+                        make_array<pptr<Value64>>("slots" + suffix, options.slots),
                         pool_.root<hash_map<std::uint64_t, std::uint64_t>>("map8-" + suffix),
                         pool_.root<hash_map<std::uint64_t, Value64>>("map64-" + suffix),
                         pool_.root<rb_map<std::uint64_t, std::uint64_t>>("tree-" + suffix)});
@@ -54,7 +54,7 @@ class PerdureStore {
   }
   void release(unsigned thread, std::uint64_t slot) {
     atomically([&](Tx& tx) {
-      link<Value64>& place = lanes_[thread].slots[slot];
+      pptr<Value64>& place = lanes_[thread].slots[slot];
       tx.free(tx.at(tx.load(place)));
       tx.store(place, {});
     });
@@ -96,7 +96,7 @@ class PerdureStore {
  private:
   struct Lane {
     Word* words;
-    link<Value64>* slots;
+    pptr<Value64>* slots;
     hash_map<std::uint64_t, std::uint64_t>* map8;
     hash_map<std::uint64_t, Value64>* map64;
     rb_map<std::uint64_t, std::uint64_t>* tree;
@@ -106,7 +106,7 @@ class PerdureStore {
   /// huge and no page fault is left for the measurement.
   template <class T>
   T* make_array(const std::string& name, std::uint64_t count) {
-    auto* root = pool_.root<link<T>>(name);
+    auto* root = pool_.root<pptr<T>>(name);
     auto* array = static_cast<T*>(pool_.atomically([&](Tx& tx) {
       void* memory = tx.allocate(count * sizeof(T));
       tx.store(*root, tx.link_to(static_cast<T*>(memory)));

@@ -55,11 +55,11 @@ class PmemobjTx {
     std::memcpy(to, from, bytes);
   }
   template <class T>
-  T* at(link<T> to) const {
+  T* at(pptr<T> to) const {
     return reinterpret_cast<T*>(base_ + to.offset);
   }
   template <class T>
-  link<T> link_to(const T* object) const {
+  pptr<T> link_to(const T* object) const {
     if (object == nullptr) return {};
     return {static_cast<std::uint64_t>(reinterpret_cast<const std::byte*>(object) - base_)};
   }

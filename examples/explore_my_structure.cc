@@ -13,10 +13,10 @@ using perdure::Pool;
 
 struct Node {
   std::uint64_t value;
-  perdure::link<Node> below;
+  perdure::pptr<Node> below;
 };
 struct Stack {
-  perdure::link<Node> top;
+  perdure::pptr<Node> top;
 };
 
 void push(Pool& pool, std::uint64_t value) {

@@ -9,7 +9,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "perdure/link.h"
+#include "perdure/pptr.h"
 
 namespace perdure {
 
@@ -23,7 +23,7 @@ namespace detail {
 template <class T>
 struct is_link : std::false_type {};
 template <class T>
-struct is_link<link<T>> : std::true_type {};
+struct is_link<pptr<T>> : std::true_type {};
 
 template <class T>
 struct ArrayElement {};
@@ -121,7 +121,7 @@ template <class T>
 constexpr void require_persistable() {
   static_assert(
       !std::is_pointer_v<T> && !std::is_reference_v<T>,
-      "perdure: a raw pointer or reference would dangle after a restart; use perdure::link<T>");
+      "perdure: a raw pointer or reference would dangle after a restart; use perdure::pptr<T>");
   static_assert(!std::is_polymorphic_v<T>,
                 "perdure: a type with virtual functions holds an address of this program run; it "
                 "cannot be persistent");
@@ -137,7 +137,7 @@ constexpr void require_persistable() {
   static_assert(Persistable<T>,
                 "perdure: a field of this type is a raw pointer, a reference, or of a type that is "
                 "not persistable (it has a constructor or a private field, or owns memory); "
-                "look at its members, one of them must become a perdure::link or a plain value");
+                "look at its members, one of them must become a perdure::pptr or a plain value");
 }
 
 }  // namespace perdure

@@ -23,7 +23,7 @@ namespace {
 enum class Colour : std::uint8_t { kRed };
 struct Empty {};
 struct Node {
-  link<Node> next;
+  pptr<Node> next;
   std::uint64_t value;
 };
 struct Nested {
@@ -70,7 +70,7 @@ TEST(Persistable, TakesPlainValuesAndWhatIsMadeOfThem) {
 }
 
 TEST(Persistable, TakesLinksAndContainersOfSuch) {
-  EXPECT_TRUE(Persistable<link<Node>>);
+  EXPECT_TRUE(Persistable<pptr<Node>>);
   EXPECT_TRUE(Persistable<string>);
   EXPECT_TRUE(Persistable<vector<Nested>>);
   EXPECT_TRUE((Persistable<hash_map<bytes, bytes>>));

@@ -21,7 +21,7 @@
 
 #include "perdure/engine/transaction.h"
 #include "perdure/error.h"
-#include "perdure/link.h"
+#include "perdure/pptr.h"
 #include "perdure/options.h"
 #include "perdure/persistable.h"
 #include "perdure/tx.h"
@@ -136,12 +136,12 @@ class Pool {
   std::span<const std::byte> memory() const;
   /// The address of what `to` refers to, until the pool is closed. (In a transaction: tx.at().)
   template <class T>
-  T* at(link<T> to) const {
+  T* at(pptr<T> to) const {
     return reinterpret_cast<T*>(base() + to.offset);
   }
   /// Fetches the word at `at`, and what a transaction needs to load it, into the caches. A hint: `at` may point anywhere.
   template <class T>
-  void prefetch(link<T> at) const {
+  void prefetch(pptr<T> at) const {
     prefetch_word(at.offset);
   }
 

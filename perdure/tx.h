@@ -8,7 +8,7 @@
 #include <cstring>
 #include <new>
 
-#include "perdure/link.h"
+#include "perdure/pptr.h"
 #include "perdure/persistable.h"
 
 namespace perdure {
@@ -24,13 +24,13 @@ namespace perdure {
 /// is then run again. Do not catch it.
 template <class T>
 concept Transaction = requires(T tx, std::uint64_t& field, const std::uint64_t& source, void* to,
-                               const void* from, std::size_t bytes, link<std::uint64_t> to_word) {
+                               const void* from, std::size_t bytes, pptr<std::uint64_t> to_word) {
   { tx.load(source) } -> std::same_as<std::uint64_t>;
   tx.store(field, std::uint64_t{});
   tx.read(to, from, bytes);
   tx.write(to, from, bytes);
   { tx.at(to_word) } -> std::same_as<std::uint64_t*>;
-  { tx.link_to(&field) } -> std::same_as<link<std::uint64_t>>;
+  { tx.link_to(&field) } -> std::same_as<pptr<std::uint64_t>>;
   { tx.allocate(bytes) } -> std::same_as<void*>;
   tx.free(to);
 };
@@ -58,11 +58,11 @@ class PlainTx {
   void read(void* to, const void* from, std::size_t bytes) const { std::memcpy(to, from, bytes); }
   void write(void* to, const void* from, std::size_t bytes) { std::memcpy(to, from, bytes); }
   template <class T>
-  T* at(link<T> to) const {
+  T* at(pptr<T> to) const {
     return reinterpret_cast<T*>(to.offset);
   }
   template <class T>
-  link<T> link_to(const T* object) const {
+  pptr<T> link_to(const T* object) const {
     return {reinterpret_cast<std::uint64_t>(object)};
   }
   void* allocate(std::size_t bytes) {

@@ -52,6 +52,10 @@ constexpr void spell_alike(std::string_view name, Emit emit) {
   };
   while (!name.empty()) {
     if (skip(" ")) continue;
+    if (skip("perdure::pptr<")) {  // as it was called when the first pools were written
+      say("perdure::link<");
+      continue;
+    }
     if (skip("{anonymous}") || skip("(anonymous namespace)") || skip("<unnamed>")) {
       say("?");
       continue;

@@ -16,7 +16,7 @@ namespace {
 
 struct Node {
   std::uint64_t key;
-  link<Node> next;
+  pptr<Node> next;
   std::array<std::uint64_t, 6> value;
 };
 static_assert(sizeof(Node) == 64);
@@ -28,7 +28,7 @@ class CostTest : public testing::Test {
   // On memory, whatever the test's file lies on: the counts are those of the calls, not of the
   // device.
   CostTest() : path_("/dev/shm/perdure-cost-" + std::to_string(::getpid())), pool_(make()) {
-    list_ = pool_.root<link<Node>>("list");
+    list_ = pool_.root<pptr<Node>>("list");
     words_ = static_cast<Word*>(
         pool_.atomically([](Tx& tx) { return tx.allocate(kWords * kWordBytes); }));
     // Warm: the thread has its log, and the size class its superblock.
@@ -72,7 +72,7 @@ class CostTest : public testing::Test {
 
   std::string path_;
   papers::LabPool pool_;
-  link<Node>* list_ = nullptr;
+  pptr<Node>* list_ = nullptr;
   Word* words_ = nullptr;
 };
 

@@ -22,12 +22,12 @@ namespace golden {
 struct Record {
   std::uint32_t number;
   double price;
-  perdure::link<Record> next;
+  perdure::pptr<Record> next;
 };
 
 struct Shelf {
   std::array<std::uint8_t, 5> bytes;
-  perdure::link<Record> first;
+  perdure::pptr<Record> first;
   perdure::string name;
   perdure::vector<std::uint64_t> numbers;
 };
@@ -99,7 +99,7 @@ Image make_image() {
     auto* record = static_cast<Record*>(tx.allocate(sizeof(Record)));
     tx.store(record->number, 7u);
     tx.store(record->price, 2.5);
-    tx.store(record->next, link<Record>{});
+    tx.store(record->next, pptr<Record>{});
     tx.store(shelf->first, tx.link_to(record));
   });
   pool.atomically([&](Tx& tx) {
@@ -166,6 +166,9 @@ TEST(Golden, TypesHaveTheNumbersThatPoolsHold) {
   EXPECT_EQ(type_id<std::uint64_t>(), 0x8e216328d7648a3au);
   EXPECT_EQ((type_id<hash_map<unsigned long, long>>()), 0x9dab15ef1a27fc3fu);
   EXPECT_EQ(type_id<Words>(), 0x92f89821adb2fbafu);
+  EXPECT_EQ(type_id<pptr<Words>>(),
+            type_id_of("perdure::link<" + std::string(type_name<Words>()) + ">", 8))
+      << "what is now pptr was called link when pools were written first";
 }
 
 TEST(Golden, WhatThisReleaseWritesIsTheNewestVersion) {

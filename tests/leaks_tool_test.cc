@@ -15,7 +15,7 @@ using LeaksTest = CliTest;
 
 /// A root of a type that the tool does not know.
 struct Mine {
-  link<Mine> first;
+  pptr<Mine> first;
   std::array<std::uint64_t, 3> numbers;
 };
 
@@ -49,7 +49,7 @@ TEST_F(LeaksTest, CheckLooksForLinksInRootsOfUnknownTypes) {
       auto* second = static_cast<Mine*>(tx.allocate(sizeof(Mine)));
       tx.store(mine->first, tx.link_to(first));
       tx.store(first->first, tx.link_to(second));
-      tx.store(second->first, link<Mine>{});
+      tx.store(second->first, pptr<Mine>{});
     });
   }
   Json check = json_of({"check", pool_, "--json"});
@@ -59,7 +59,7 @@ TEST_F(LeaksTest, CheckLooksForLinksInRootsOfUnknownTypes) {
     Pool pool = Pool::open(pool_).value();
     auto* mine = pool.root<Mine>("mine");
     pool.atomically([&](Tx& tx) {
-      tx.store(tx.at(tx.load(mine->first))->first, link<Mine>{});  // loses the second
+      tx.store(tx.at(tx.load(mine->first))->first, pptr<Mine>{});  // loses the second
     });
   }
   check = json_of({"check", pool_, "--json"}, 1);

@@ -15,7 +15,7 @@ namespace perdure::tools {
 class CheckedTx {
  public:
   CheckedTx(Tx& tx, const Pool& pool)
-      : tx_(&tx), base_(tx.at(link<std::byte>{})), memory_(pool.memory()) {}
+      : tx_(&tx), base_(tx.at(pptr<std::byte>{})), memory_(pool.memory()) {}
 
   template <Field T>
   T load(const T& field) {
@@ -27,11 +27,11 @@ class CheckedTx {
     tx_->read(to, from, bytes);
   }
   template <class T>
-  T* at(link<T> to) const {
+  T* at(pptr<T> to) const {
     return tx_->at(to);
   }
   template <class T>
-  link<T> link_to(const T* object) const {
+  pptr<T> link_to(const T* object) const {
     return tx_->link_to(object);
   }
   template <Field T>

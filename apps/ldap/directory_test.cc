@@ -411,7 +411,7 @@ crash::Scenario updates() {
     const Store* store = pool.find_root<Store>(kRoot);
     if (store == nullptr) return;
     const auto wrong = pool.read_only([&](Tx& tx) {
-      return store->audit(tx, [&](Offset at) { visit(tx.at(link<std::byte>{at})); });
+      return store->audit(tx, [&](Offset at) { visit(tx.at(pptr<std::byte>{at})); });
     });
     if (wrong) throw Exception(perdure::Code::kCorrupt, *wrong);
   };

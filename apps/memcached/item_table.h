@@ -35,7 +35,7 @@ class ItemTable {
   struct Place {
     std::uint64_t bucket = 0;     // where the key belongs
     Buckets::Bucket stands_in{};  // where its chain is: that, or an ancestor
-    link<Item>* slot = nullptr;   // the link that refers to the item
+    pptr<Item>* slot = nullptr;   // the link that refers to the item
     Item* item = nullptr;         // null: not there
     Item found{};                 // what it holds
     explicit operator bool() const { return item != nullptr; }
@@ -47,7 +47,7 @@ class ItemTable {
     place.stands_in = Buckets::locate(*tx_, *cache_, place.bucket);
     const Identity wanted{key.hash, static_cast<std::uint8_t>(key.text.size()), 0, 0};
     place.slot = place.stands_in.head;
-    for (link<Item> at = place.stands_in.first; at; at = place.found.next) {
+    for (pptr<Item> at = place.stands_in.first; at; at = place.found.next) {
       Item* const item = tx_->at(at);
       tx_->read(&place.found, item, sizeof(Item));
       if (place.found.identity.hash == wanted.hash &&
@@ -79,7 +79,7 @@ class ItemTable {
     tx_->store(*place.slot, tx_->link_to(item));
     tx_->free(place.item);
   }
-  void remove(link<Item>* slot, Item* item, link<Item> next) {
+  void remove(pptr<Item>* slot, Item* item, pptr<Item> next) {
     tx_->store(*slot, next);
     tx_->free(item);
   }
@@ -97,8 +97,8 @@ class ItemTable {
   /// walk goes on behind it) or not (false).
   template <class F>
   void for_each_in(std::uint64_t bucket, F&& f) {
-    link<Item>* slot = Buckets::head_of(*tx_, *cache_, bucket);
-    link<Item> at = tx_->load(*slot);
+    pptr<Item>* slot = Buckets::head_of(*tx_, *cache_, bucket);
+    pptr<Item> at = tx_->load(*slot);
     if (at == Buckets::kUnsplit) return;
     while (at) {
       Item* const item = tx_->at(at);
@@ -127,8 +127,8 @@ class ItemTable {
       items += tx_->load(tally.items);
       bytes += tx_->load(tally.bytes);
     }
-    for (const link<Item>& staged : cache_->staged) {
-      if (const link<Item> at = tx_->load(staged)) detail::room_at(visit, at);
+    for (const pptr<Item>& staged : cache_->staged) {
+      if (const pptr<Item> at = tx_->load(staged)) detail::room_at(visit, at);
     }
     const std::uint64_t seed = tx_->load(cache_->seed);
     std::uint64_t occupied = 0;
@@ -159,7 +159,7 @@ class ItemTable {
     const Buckets::Segment segment = Buckets::segment_of(number);
     const Offset heads =
         load_word(reinterpret_cast<const Word*>(&cache.segments[segment.index].offset));
-    return heads == 0 ? 0 : heads + (number - segment.first) * sizeof(link<Item>);
+    return heads == 0 ? 0 : heads + (number - segment.first) * sizeof(pptr<Item>);
   }
 
  private:

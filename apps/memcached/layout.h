@@ -19,7 +19,7 @@
 
 #include "perdure/base/words.h"
 #include "perdure/heap/layout.h"
-#include "perdure/link.h"
+#include "perdure/pptr.h"
 
 namespace perdure::memcached {
 
@@ -45,7 +45,7 @@ inline constexpr std::uint8_t kWon = 2;        // one client was told to recache
 inline constexpr std::uint8_t kBinaryKey = 4;  // its key came in base64
 
 struct Item {
-  link<Item> next;
+  pptr<Item> next;
   Identity identity;
   std::uint64_t cas;
   std::uint32_t flags;    // the client's
@@ -81,11 +81,11 @@ struct Cache {
   std::uint64_t seed;          // of the hash
   std::uint64_t buckets;       // that are open
   std::uint64_t zero;
-  std::array<link<link<Item>>, 28> segments;  // for 2^31 buckets
+  std::array<pptr<pptr<Item>>, 28> segments;  // for 2^31 buckets
   std::array<std::uint64_t, 4> zeros;
   std::array<Tally, kTallies> tallies;
   /// Items that are being written, in several transactions, and are not in the table yet. Whoever opens the cache frees them.
-  std::array<link<Item>, kStaged> staged;
+  std::array<pptr<Item>, kStaged> staged;
 
   /// As the containers' audit(). Defined in item_table.h.
   template <class Tx, class Visit>

@@ -65,9 +65,9 @@ PoolStore::PoolStore(Pool& pool, Syncer& syncer, const Clock& clock, const Store
                                         "; serve it with the release that made it");
   if (const std::string wrong = what_is_wrong(now); !wrong.empty())
     throw Exception(Code::kCorrupt, wrong);
-  for (link<Item>& staged : cache_->staged) {
+  for (pptr<Item>& staged : cache_->staged) {
     pool_->atomically([&](Tx& tx) {
-      const link<Item> left = tx.load(staged);
+      const pptr<Item> left = tx.load(staged);
       if (!left) return;
       tx.free(tx.at(left));  // its server ended before it was in the table
       tx.store(staged, {});

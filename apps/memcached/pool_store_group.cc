@@ -38,7 +38,7 @@ void PoolStore::expect(std::span<const std::string_view> keys) {
   // What each key needs is fetched while the next one is looked at; nothing here is more than a guess.
   const std::uint64_t buckets = buckets_.load(std::memory_order_relaxed);
   std::array<Offset, kAtATime> heads;
-  const auto fetch = [&](Offset at) { pool_->prefetch(link<void>{at}); };
+  const auto fetch = [&](Offset at) { pool_->prefetch(pptr<void>{at}); };
   for (std::size_t i = 0; i < keys.size(); ++i) {
     const std::uint32_t hash = hashed(keys[i]).hash;
     heads[i] = ItemTable<Tx>::guess_head(*cache_, hash, buckets);
@@ -46,7 +46,7 @@ void PoolStore::expect(std::span<const std::string_view> keys) {
     references_.prefetch(hash);
   }
   for (std::size_t i = 0; i < keys.size(); ++i) {
-    if (heads[i] != 0) fetch(load_word(pool_->at(link<Word>{heads[i]})));
+    if (heads[i] != 0) fetch(load_word(pool_->at(pptr<Word>{heads[i]})));
   }
 }
 

@@ -75,7 +75,7 @@ std::uint64_t PoolStore::sweep(std::uint64_t wanted, bool evict, std::uint64_t m
     std::uint64_t oldest_use = ~std::uint64_t{0};
     std::uint64_t oldest_bucket = 0;
     const Item* oldest = nullptr;
-    const auto remove = [&](link<Item>* slot, Item* item, const Item& found) {
+    const auto remove = [&](pptr<Item>* slot, Item* item, const Item& found) {
       const std::uint64_t bytes =
           occupied_bytes(item_bytes(found.identity.key_bytes, found.value_bytes));
       table.remove(slot, item, found.next);
@@ -87,7 +87,7 @@ std::uint64_t PoolStore::sweep(std::uint64_t wanted, bool evict, std::uint64_t m
            done.buckets < buckets;
          ++done.buckets) {
       const std::uint64_t bucket = (start + done.buckets) % buckets;
-      table.for_each_in(bucket, [&](link<Item>* slot, Item* item, const Item& found) {
+      table.for_each_in(bucket, [&](pptr<Item>* slot, Item* item, const Item& found) {
         ++seen;
         const bool alive = is_alive(found, epoch);
         if (alive && (!evict || done.freed >= wanted)) return false;
@@ -110,7 +110,7 @@ std::uint64_t PoolStore::sweep(std::uint64_t wanted, bool evict, std::uint64_t m
     }
     // All are in use: then the one that was used the longest ago.
     if (done.freed == 0 && oldest != nullptr) {
-      table.for_each_in(oldest_bucket, [&](link<Item>* slot, Item* item, const Item& found) {
+      table.for_each_in(oldest_bucket, [&](pptr<Item>* slot, Item* item, const Item& found) {
         if (item != oldest) return false;
         ++done.evicted;
         remove(slot, item, found);

@@ -46,7 +46,7 @@ class PoolStore::Staged {
     const std::string_view value = made_of_ != 0 ? std::string_view(whole_) : value_;
     bytes_ = value.size();
     take_slot();
-    link<Item>& held = store_->cache_->staged[slot_];
+    pptr<Item>& held = store_->cache_->staged[slot_];
     object_ = store_->change([&](Tx& tx) {
       auto* const object = static_cast<Item*>(tx.allocate(value_offset(key_bytes_) + bytes_));
       tx.store(held, tx.link_to(object));

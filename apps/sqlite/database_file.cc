@@ -43,7 +43,7 @@ DatabaseFile::DatabaseFile(Pool& pool, StoredFile* stored, const Shape& shape)
     committed_ = tx.load(stored_->bytes);
     defined_ = tx.load(stored_->defined);
     stored_->chunks.for_each(tx,
-                             [&](link<std::uint64_t> chunk) { chunks_.push_back(tx.at(chunk)); });
+                             [&](pptr<std::uint64_t> chunk) { chunks_.push_back(tx.at(chunk)); });
     // Zero: the root was made just now, or nothing was ever committed.
     if (const std::uint64_t bytes = tx.load(stored_->chunk_bytes); bytes != 0)
       shape_.chunk_bytes = bytes;

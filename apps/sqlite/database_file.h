@@ -63,7 +63,7 @@ class DatabaseFile {
       return "sqlite: the file says " + std::to_string(tx.load(file.bytes)) + " bytes, " +
              std::to_string(tx.load(file.defined)) + " defined, and has room for " +
              std::to_string(room);
-    file.chunks.for_each(tx, [&](link<std::uint64_t> chunk) { visit(chunk.offset); });
+    file.chunks.for_each(tx, [&](pptr<std::uint64_t> chunk) { visit(chunk.offset); });
     return std::nullopt;
   }
 

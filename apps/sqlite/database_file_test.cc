@@ -181,7 +181,7 @@ crash::Scenario growth(std::string name) {
       if (content.size() != expected.size())
         return "it has " + std::to_string(content.size()) + " bytes";
       for (std::size_t at = 0; at < content.size(); at += 512) {
-        const link<std::uint64_t> chunk = stored->chunks.at(tx, at / kSmall.chunk_bytes);
+        const pptr<std::uint64_t> chunk = stored->chunks.at(tx, at / kSmall.chunk_bytes);
         tx.read(content.data() + at,
                 reinterpret_cast<const char*>(tx.at(chunk)) + at % kSmall.chunk_bytes, 512);
       }
@@ -196,7 +196,7 @@ crash::Scenario growth(std::string name) {
       const Heap& heap = core_of(pool).heap();
       const auto wrong = DatabaseFile::audit(tx, *stored, [&](Offset object) {
         heap.check_live(object);  // throws before a dangling link is followed
-        visit(tx.at(link<std::byte>{object}));
+        visit(tx.at(pptr<std::byte>{object}));
       });
       if (wrong) throw Exception(Code::kCorrupt, *wrong);
     });

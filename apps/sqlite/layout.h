@@ -25,7 +25,7 @@ struct StoredFile {
   std::uint64_t bytes;
   std::uint64_t defined;
   std::uint64_t chunk_bytes;
-  vector<link<std::uint64_t>> chunks;
+  vector<pptr<std::uint64_t>> chunks;
 };
 static_assert(offsetof(StoredFile, bytes) == 0 && offsetof(StoredFile, defined) == 8 &&
               offsetof(StoredFile, chunk_bytes) == 16 && offsetof(StoredFile, chunks) == 24);

@@ -183,7 +183,7 @@ Scenario savepoints() {
 /// Bits of the heap's bitmaps, which take two records each; superblocks and extents, which are published in the middle.
 Scenario objects() {
   struct Root {
-    std::array<perdure::link<std::uint64_t>, 4> object;
+    std::array<perdure::pptr<std::uint64_t>, 4> object;
   };
   Scenario s;
   s.name = "in-log-objects";

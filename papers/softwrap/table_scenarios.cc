@@ -156,7 +156,7 @@ Scenario overtaken(std::string name, std::string claim, int rounds) {
 /// block than another segment takes; then the table goes home.
 Scenario becomes_metadata() {
   struct Holder {
-    std::array<perdure::link<std::uint64_t>, 1 + kMinSegmentBytes / 4096> objects;
+    std::array<perdure::pptr<std::uint64_t>, 1 + kMinSegmentBytes / 4096> objects;
     std::array<std::uint64_t, 8> words;
   };
   Scenario s;
@@ -251,7 +251,7 @@ Scenario large() {
 /// A table knows a word of an object that was freed, and whose space then takes a record that no log has room for.
 Scenario spilled_over() {
   constexpr std::size_t kBytes = sizeof(Words) + 64;  // of the record's class
-  using Holder = perdure::link<std::uint64_t>;
+  using Holder = perdure::pptr<std::uint64_t>;
   Scenario s;
   s.name = "softwrap-spilled";
   s.claim = "words of a freed object do not go home over a record that was spilled there";

@@ -53,10 +53,10 @@ TEST(PoolThreads, CommitsHeapAndTruncationNeverWaitForEachOtherInACircle) {
 }
 
 struct Node {
-  link<std::array<std::uint64_t, 1024>> large;
+  pptr<std::array<std::uint64_t, 1024>> large;
 };
 struct List {
-  link<Node> first;
+  pptr<Node> first;
 };
 
 /// A pool with a node that owns an object above the size classes.

@@ -118,7 +118,7 @@ std::uint64_t work(Pool& pool, int rounds) {
     });
     if (i % 3 == 0) {
       pool.atomically([&](Tx& tx) {
-        auto* node = tx.at(link<std::uint64_t>{tx.load(*list)});
+        auto* node = tx.at(pptr<std::uint64_t>{tx.load(*list)});
         tx.store(*list, tx.load(*node));
         tx.free(node);
       });

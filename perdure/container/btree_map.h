@@ -20,7 +20,7 @@
 #include "perdure/container/bytes.h"
 #include "perdure/container/support.h"
 #include "perdure/error.h"
-#include "perdure/link.h"
+#include "perdure/pptr.h"
 #include "perdure/tx.h"
 
 namespace perdure {
@@ -126,7 +126,7 @@ class btree_map {
 
   template <Transaction Tx>
   bool erase(Tx& tx, const K& key) {
-    const link<Base> base_at = tx.load(base_);
+    const pptr<Base> base_at = tx.load(base_);
     if (!base_at) return false;
     Base& base = *tx.at(base_at);
     Node at = tx.load(base.root);
@@ -169,7 +169,7 @@ class btree_map {
   /// Conflicts with every concurrent insertion and erasure.
   template <Transaction Tx>
   std::uint64_t size(Tx& tx) const {
-    const link<Base> base = tx.load(base_);
+    const pptr<Base> base = tx.load(base_);
     return base ? tx.at(base)->entries.sum(tx) : 0;
   }
   template <Transaction Tx>
@@ -247,7 +247,7 @@ class btree_map {
   /// huge ones.
   template <Transaction Tx>
   void clear(Tx& tx) {
-    const link<Base> base = tx.load(base_);
+    const pptr<Base> base = tx.load(base_);
     if (!base) return;
     if (const Node at = root(tx)) free_subtree(tx, at);
     tx.free(tx.at(base));
@@ -267,7 +267,7 @@ class btree_map {
   /// returns anything.
   template <Transaction Tx, class F>
   std::optional<std::string> audit(Tx& tx, F&& visit) const {
-    const link<Base> base = tx.load(base_);
+    const pptr<Base> base = tx.load(base_);
     if (!base) return std::nullopt;
     if (detail::room_at(visit, base) < sizeof(Base))
       return "btree_map: its base overruns its object";
@@ -302,7 +302,7 @@ class btree_map {
     std::array<std::uint8_t, 30> slots;
   };
   static_assert(sizeof(Head) == 4 * kWordBytes);
-  using Node = link<Head>;  // each node begins with its head
+  using Node = pptr<Head>;  // each node begins with its head
 
   template <class P>
   struct NodeOf {
@@ -465,7 +465,7 @@ class btree_map {
 
   template <class Tx>
   Base& base_or_new(Tx& tx) {
-    if (const link<Base> at = tx.load(base_)) return *tx.at(at);
+    if (const pptr<Base> at = tx.load(base_)) return *tx.at(at);
     auto* base = static_cast<Base*>(tx.allocate(sizeof(Base)));
     tx.store(base->root, {});
     base->entries.reset(tx);
@@ -616,7 +616,7 @@ class btree_map {
 
   template <class Tx>
   Node root(Tx& tx) const {
-    const link<Base> base = tx.load(base_);
+    const pptr<Base> base = tx.load(base_);
     return base ? tx.load(tx.at(base)->root) : Node{};
   }
   /// Goes on to the next leaf if the position is behind the last entry of this one.
@@ -834,7 +834,7 @@ class btree_map {
     return std::nullopt;
   }
 
-  link<Base> base_;
+  pptr<Base> base_;
 };
 
 template <class K, class V, std::size_t kNodeBytes>

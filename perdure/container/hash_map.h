@@ -24,7 +24,7 @@
 #include "perdure/container/linear_hash.h"
 #include "perdure/container/support.h"
 #include "perdure/error.h"
-#include "perdure/link.h"
+#include "perdure/pptr.h"
 #include "perdure/tx.h"
 
 namespace perdure {
@@ -126,7 +126,7 @@ class hash_map {
   /// Conflicts with every concurrent insertion and erasure.
   template <Transaction Tx>
   std::uint64_t size(Tx& tx) const {
-    const link<Table> table = tx.load(table_);
+    const pptr<Table> table = tx.load(table_);
     return table ? tx.at(table)->entries.sum(tx) : 0;
   }
   template <Transaction Tx>
@@ -138,14 +138,14 @@ class hash_map {
   /// erase or replace the entry it is given, and no other; it must not insert.
   template <Transaction Tx, class F>
   void for_each(Tx& tx, F&& f) const {
-    const link<Table> at = tx.load(table_);
+    const pptr<Table> at = tx.load(table_);
     if (!at) return;
     Table& table = *tx.at(at);
     const std::uint64_t buckets = Buckets::open_buckets(tx, table);
     owned_t<K> key;
     owned_t<V> value;
     for (std::uint64_t number = 0; number < buckets; ++number) {
-      link<Entry> next = tx.load(*Buckets::head_of(tx, table, number));
+      pptr<Entry> next = tx.load(*Buckets::head_of(tx, table, number));
       while (next && next != Buckets::kUnsplit) {
         Entry* entry = tx.at(next);
         next = tx.load(entry->next);
@@ -163,7 +163,7 @@ class hash_map {
   /// twice.) A call may see none and still not be the last.
   template <Transaction Tx, class F>
   std::uint64_t scan(Tx& tx, std::uint64_t cursor, std::size_t max_entries, F&& f) const {
-    const link<Table> at = tx.load(table_);
+    const pptr<Table> at = tx.load(table_);
     if (!at) return 0;
     Table& table = *tx.at(at);
     const std::uint64_t seed = tx.load(table.seed);
@@ -174,7 +174,7 @@ class hash_map {
     for (std::size_t visited = 0; seen < max_entries && visited < max_entries + Buckets::kGroup;
          ++visited) {
       const std::uint64_t number = Buckets::address(reverse_bits(cursor), buckets);
-      for (link<Entry> next = Buckets::locate(tx, table, number).first; next;) {
+      for (pptr<Entry> next = Buckets::locate(tx, table, number).first; next;) {
         Entry* entry = tx.at(next);
         next = tx.load(entry->next);
         // The chain also holds the entries of other buckets that are still unsplit.
@@ -203,7 +203,7 @@ class hash_map {
   /// sparse; true when the map is empty. The map may be used between calls.
   template <Transaction Tx>
   bool clear_some(Tx& tx, std::size_t max_entries) {
-    const link<Table> at = tx.load(table_);
+    const pptr<Table> at = tx.load(table_);
     if (!at) return true;
     Table& table = *tx.at(at);
     std::uint64_t buckets = Buckets::open_buckets(tx, table);
@@ -212,7 +212,7 @@ class hash_map {
     // it was unsplit, those that it would have got are where they belong now.
     for (std::size_t closed = 0; buckets > 0 && erased < max_entries && closed / 16 <= max_entries;
          ++closed) {
-      link<Entry> next = tx.load(*Buckets::head_of(tx, table, --buckets));
+      pptr<Entry> next = tx.load(*Buckets::head_of(tx, table, --buckets));
       while (next && next != Buckets::kUnsplit) {
         Entry* entry = tx.at(next);
         next = tx.load(entry->next);
@@ -248,7 +248,7 @@ class hash_map {
   /// returns anything.
   template <Transaction Tx, class F>
   std::optional<std::string> audit(Tx& tx, F&& visit) const {
-    const link<Table> at = tx.load(table_);
+    const pptr<Table> at = tx.load(table_);
     if (!at) return std::nullopt;
     if (detail::room_at(visit, at) < sizeof(Table))
       return "hash_map: its table overruns its object";
@@ -276,13 +276,13 @@ class hash_map {
     std::uint32_t value;
   };
   struct Entry {
-    link<Entry> next;
+    pptr<Entry> next;
   };
   struct Table {
     static constexpr const char* kName = "hash_map";
     std::uint64_t seed;
     std::uint64_t buckets;  // that are open
-    std::array<link<link<Entry>>, kSegments> segments;
+    std::array<pptr<pptr<Entry>>, kSegments> segments;
     detail::StripedCount entries;
   };
   static_assert(sizeof(Table) == 1360);
@@ -302,7 +302,7 @@ class hash_map {
   }
 
   struct Found {
-    link<Entry>* slot = nullptr;  // the link that refers to the entry
+    pptr<Entry>* slot = nullptr;  // the link that refers to the entry
     Entry* entry = nullptr;
     Lengths lengths{};
     explicit operator bool() const { return entry != nullptr; }
@@ -339,7 +339,7 @@ class hash_map {
     return static_cast<Entry*>(tx.allocate(value_offset(lengths) + lengths.value));
   }
   template <class Tx>
-  static void write_entry(Tx& tx, Entry* entry, link<Entry> next, view_t<K> key, view_t<V> value) {
+  static void write_entry(Tx& tx, Entry* entry, pptr<Entry> next, view_t<K> key, view_t<V> value) {
     const Lengths lengths = lengths_for(key, value);
     tx.store(entry->next, next);
     if constexpr (kLengths)
@@ -387,8 +387,8 @@ class hash_map {
   }
   template <class Tx>
   static Found find_in(Tx& tx, const Bucket& bucket, view_t<K> key) {
-    link<Entry>* slot = bucket.head;
-    for (link<Entry> at = bucket.first; at; at = tx.load(*slot)) {
+    pptr<Entry>* slot = bucket.head;
+    for (pptr<Entry> at = bucket.first; at; at = tx.load(*slot)) {
       Entry* entry = tx.at(at);
       const Lengths lengths = lengths_of(tx, entry);
       if (key_equals(tx, entry, lengths, key)) return {slot, entry, lengths};
@@ -398,7 +398,7 @@ class hash_map {
   }
   template <class Tx>
   Found find_entry(Tx& tx, view_t<K> key) const {
-    const link<Table> at = tx.load(table_);
+    const pptr<Table> at = tx.load(table_);
     if (!at) return {};
     const Table& table = *tx.at(at);
     const std::uint64_t number =
@@ -410,7 +410,7 @@ class hash_map {
 
   template <class Tx>
   Table& table_or_new(Tx& tx) {
-    if (const link<Table> at = tx.load(table_)) return *tx.at(at);
+    if (const pptr<Table> at = tx.load(table_)) return *tx.at(at);
     return new_table(tx, detail::random_seed());
   }
   template <class Tx>
@@ -428,7 +428,7 @@ class hash_map {
     return *table;
   }
 
-  link<Table> table_;
+  pptr<Table> table_;
 };
 
 /// The items are checked where the map is used as a persistent type, with the same messages as any

@@ -23,16 +23,16 @@
 #include "perdure/base/words.h"
 #include "perdure/container/support.h"
 #include "perdure/error.h"
-#include "perdure/link.h"
+#include "perdure/pptr.h"
 
 namespace perdure::detail {
 
 /// `Table`, in persistent memory, has among its members
 ///   buckets    how many are open, a word
-///   segments   an array of link<link<Node>>: where the links to the first nodes of buckets are, those of [0, 16) in segment
+///   segments   an array of pptr<pptr<Node>>: where the links to the first nodes of buckets are, those of [0, 16) in segment
 ///              0, those of [16 << i, 32 << i) in segment 1 + i
 ///   kName      what messages call it
-/// and `Node` begins with `next`, a link<Node>.
+/// and `Node` begins with `next`, a pptr<Node>.
 /// Durable: with the transaction.   Errors: throws Exception kCorrupt when it meets what no table holds; those of the
 /// transaction unless told.   Threads: as the transaction.
 template <class Table, class Node>
@@ -42,7 +42,7 @@ struct LinearHash {
   static constexpr std::size_t kSegments = std::tuple_size_v<decltype(Table::segments)>;
   static constexpr std::uint64_t kMost = kFirst << (kSegments - 1);
   /// The head of an opened bucket whose nodes are still in an ancestor. No object starts at an odd offset.
-  static constexpr link<Node> kUnsplit{1};
+  static constexpr pptr<Node> kUnsplit{1};
 
   struct Segment {
     std::size_t index;
@@ -76,22 +76,22 @@ struct LinearHash {
     return buckets;
   }
   template <class Tx>
-  static link<Node>* head_of(Tx& tx, const Table& table, std::uint64_t number) {
+  static pptr<Node>* head_of(Tx& tx, const Table& table, std::uint64_t number) {
     const Segment segment = segment_of(number);
     return tx.at(tx.load(table.segments[segment.index])) + (number - segment.first);
   }
 
   struct Bucket {
     std::uint64_t number;
-    link<Node>* head;
-    link<Node> first;
+    pptr<Node>* head;
+    pptr<Node> first;
   };
   /// The bucket where the nodes of bucket `number` stand: itself or its nearest ancestor that is not unsplit.
   template <class Tx>
   static Bucket locate(Tx& tx, const Table& table, std::uint64_t number) {
     for (;;) {
-      link<Node>* head = head_of(tx, table, number);
-      const link<Node> first = tx.load(*head);
+      pptr<Node>* head = head_of(tx, table, number);
+      const pptr<Node> first = tx.load(*head);
       if (first != kUnsplit) return {number, head, first};
       if (number == 0) [[unlikely]]
         refuse(no_ancestor, number);
@@ -102,7 +102,7 @@ struct LinearHash {
   /// Gives a new table its first buckets. If there is no room for them, nothing has changed.
   template <class Tx>
   static void make(Tx& tx, Table& table) {
-    auto* heads = static_cast<link<Node>*>(tx.allocate(kFirst * sizeof(link<Node>)));
+    auto* heads = static_cast<pptr<Node>*>(tx.allocate(kFirst * sizeof(pptr<Node>)));
     for (std::uint64_t i = 0; i < kFirst; ++i) tx.store(heads[i], {});
     tx.store(table.buckets, kFirst);
     tx.store(table.segments[0], tx.link_to(heads));
@@ -114,15 +114,15 @@ struct LinearHash {
     const Segment segment = segment_of(buckets);
     if (segment.index >= kSegments) return;
     if (segment.first == buckets) {
-      void* heads = allocate_if_room(tx, (segment.end - segment.first) * sizeof(link<Node>));
+      void* heads = allocate_if_room(tx, (segment.end - segment.first) * sizeof(pptr<Node>));
       if (heads == nullptr) return;
-      tx.store(table.segments[segment.index], tx.link_to(static_cast<link<Node>*>(heads)));
+      tx.store(table.segments[segment.index], tx.link_to(static_cast<pptr<Node>*>(heads)));
     }
     const std::uint64_t group_end = round_down(buckets, kGroup) + kGroup;
     const std::uint64_t end = segment.end < group_end ? segment.end : group_end;
-    std::array<link<Node>, kGroup> unsplit;
+    std::array<pptr<Node>, kGroup> unsplit;
     unsplit.fill(kUnsplit);
-    tx.write(head_of(tx, table, buckets), unsplit.data(), (end - buckets) * sizeof(link<Node>));
+    tx.write(head_of(tx, table, buckets), unsplit.data(), (end - buckets) * sizeof(pptr<Node>));
     tx.store(table.buckets, end);
   }
 
@@ -135,9 +135,9 @@ struct LinearHash {
     Bucket into{number, head_of(tx, table, number), {}};
     Tail staying{from.head, from.first};
     Tail moving{into.head, kUnsplit};
-    for (link<Node> at = from.first; at;) {
+    for (pptr<Node> at = from.first; at;) {
       Node* node = tx.at(at);
-      const link<Node> next = tx.load(node->next);
+      const pptr<Node> next = tx.load(node->next);
       const bool moves = (hash_of(node) & mask) == number;
       if (moves && !into.first) into.first = at;
       Tail& tail = moves ? moving : staying;
@@ -165,14 +165,14 @@ struct LinearHash {
     for (std::uint64_t first = 0; first < buckets; first = segment_of(first).end) {
       const Segment segment = segment_of(first);
       if (room_at(visit, tx.load(table.segments[segment.index])) <
-          (segment.end - segment.first) * sizeof(link<Node>))
+          (segment.end - segment.first) * sizeof(pptr<Node>))
         return std::string(Table::kName) + ": segment " + std::to_string(segment.index) +
                " overruns its object";
     }
     std::uint64_t seen = 0;
     GrowingArray<std::uint64_t> hashes;  // of one chain: a key stands in it once
     for (std::uint64_t number = 0; number < buckets; ++number) {
-      link<Node> next = tx.load(*head_of(tx, table, number));
+      pptr<Node> next = tx.load(*head_of(tx, table, number));
       if (next == kUnsplit) {
         if (number == 0) return no_ancestor(number);
         continue;
@@ -221,11 +221,11 @@ struct LinearHash {
 
   /// One end of a chain that is being rebuilt.
   struct Tail {
-    link<Node>* slot;
-    link<Node> value;  // what `slot` holds now
+    pptr<Node>* slot;
+    pptr<Node> value;  // what `slot` holds now
 
     template <class Tx>
-    void set(Tx& tx, link<Node> to) {
+    void set(Tx& tx, pptr<Node> to) {
       if (value != to) tx.store(*slot, to);
     }
   };

@@ -18,7 +18,7 @@
 #include "perdure/container/bytes.h"
 #include "perdure/container/support.h"
 #include "perdure/error.h"
-#include "perdure/link.h"
+#include "perdure/pptr.h"
 #include "perdure/tx.h"
 
 namespace perdure {
@@ -94,7 +94,7 @@ class rb_map {
 
   template <Transaction Tx>
   bool erase(Tx& tx, const K& key) {
-    const link<Base> base_at = tx.load(base_);
+    const pptr<Base> base_at = tx.load(base_);
     if (!base_at) return false;
     Base& base = *tx.at(base_at);
     Path path;
@@ -136,7 +136,7 @@ class rb_map {
   /// Conflicts with every concurrent insertion and erasure.
   template <Transaction Tx>
   std::uint64_t size(Tx& tx) const {
-    const link<Base> base = tx.load(base_);
+    const pptr<Base> base = tx.load(base_);
     return base ? tx.at(base)->entries.sum(tx) : 0;
   }
   template <Transaction Tx>
@@ -186,7 +186,7 @@ class rb_map {
   /// huge ones.
   template <Transaction Tx>
   void clear(Tx& tx) {
-    const link<Base> base = tx.load(base_);
+    const pptr<Base> base = tx.load(base_);
     if (!base) return;
     free_subtree(tx, root(tx));
     tx.free(tx.at(base));
@@ -206,7 +206,7 @@ class rb_map {
   /// returns anything.
   template <Transaction Tx, class F>
   std::optional<std::string> audit(Tx& tx, F&& visit) const {
-    const link<Base> base = tx.load(base_);
+    const pptr<Base> base = tx.load(base_);
     if (!base) return std::nullopt;
     if (detail::room_at(visit, base) < sizeof(Base)) return "rb_map: its base overruns its object";
     Audit state{tx.at(base)->entries.sum(tx), 0};
@@ -225,7 +225,7 @@ class rb_map {
   using Value = detail::Item<V>;
 
   struct Node;
-  using Child = link<Node>;
+  using Child = pptr<Node>;
   static constexpr unsigned kLeft = 0;
   static constexpr unsigned kRight = 1;
   static constexpr Word kBlack = 0;
@@ -270,7 +270,7 @@ class rb_map {
 
   template <class Tx>
   Base& base_or_new(Tx& tx) {
-    if (const link<Base> there = tx.load(base_)) return *tx.at(there);
+    if (const pptr<Base> there = tx.load(base_)) return *tx.at(there);
     auto* base = static_cast<Base*>(tx.allocate(sizeof(Base)));
     tx.store(base->root, {});
     base->entries.reset(tx);
@@ -279,7 +279,7 @@ class rb_map {
   }
   template <class Tx>
   Child root(Tx& tx) const {
-    const link<Base> base = tx.load(base_);
+    const pptr<Base> base = tx.load(base_);
     return base ? tx.load(tx.at(base)->root) : Child{};
   }
   template <class Tx>
@@ -502,7 +502,7 @@ class rb_map {
     return std::nullopt;
   }
 
-  link<Base> base_;
+  pptr<Base> base_;
 };
 
 template <class K, class V>

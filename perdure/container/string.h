@@ -10,7 +10,7 @@
 #include <string_view>
 
 #include "perdure/container/support.h"
-#include "perdure/link.h"
+#include "perdure/pptr.h"
 #include "perdure/persistable.h"
 #include "perdure/tx.h"
 
@@ -29,7 +29,7 @@ class string {
   template <Transaction Tx>
   void assign(Tx& tx, std::string_view text) {
     if (text.empty()) return clear(tx);
-    link<char> to = tx.load(bytes_);
+    pptr<char> to = tx.load(bytes_);
     if (tx.load(size_) != text.size()) {
       auto* fresh = static_cast<char*>(tx.allocate(text.size()));
       if (to) tx.free(tx.at(to));
@@ -58,7 +58,7 @@ class string {
 
   template <Transaction Tx>
   void clear(Tx& tx) {
-    const link<char> at = tx.load(bytes_);
+    const pptr<char> at = tx.load(bytes_);
     if (!at) return;
     tx.free(tx.at(at));
     tx.store(bytes_, {});
@@ -69,7 +69,7 @@ class string {
   /// if anything.
   template <Transaction Tx, class F>
   std::optional<std::string> audit(Tx& tx, F&& visit) const {
-    const link<char> at = tx.load(bytes_);
+    const pptr<char> at = tx.load(bytes_);
     const std::uint64_t size = tx.load(size_);
     if (static_cast<bool>(at) != (size != 0))
       return "string: " + std::to_string(size) + " bytes at offset " + std::to_string(at.offset);
@@ -79,7 +79,7 @@ class string {
   }
 
  private:
-  link<char> bytes_;
+  pptr<char> bytes_;
   std::uint64_t size_ = 0;
 };
 static_assert(sizeof(string) == 16);

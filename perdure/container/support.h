@@ -13,7 +13,7 @@
 #include "perdure/base/growing_array.h"
 #include "perdure/base/words.h"
 #include "perdure/container/bytes.h"
-#include "perdure/link.h"
+#include "perdure/pptr.h"
 
 namespace perdure::detail {
 
@@ -130,7 +130,7 @@ struct Kept {
 template <class V>
 struct Kept<V, true> {
   struct Object;
-  using Stored = link<Object>;
+  using Stored = pptr<Object>;
   using View = typename Item<V>::View;
   using Owned = typename Item<V>::Owned;
 

@@ -13,7 +13,7 @@
 #include "perdure/container/bytes.h"
 #include "perdure/container/support.h"
 #include "perdure/error.h"
-#include "perdure/link.h"
+#include "perdure/pptr.h"
 #include "perdure/persistable.h"
 #include "perdure/tx.h"
 
@@ -104,7 +104,7 @@ class vector {
   /// Frees everything. A small transaction whatever the size: one free per segment.
   template <Transaction Tx>
   void clear(Tx& tx) {
-    const link<Directory> at = tx.load(directory_);
+    const pptr<Directory> at = tx.load(directory_);
     if (!at) return;
     Directory& directory = *tx.at(at);
     const std::uint64_t segments = tx.load(directory.count);
@@ -119,7 +119,7 @@ class vector {
   template <Transaction Tx, class F>
   std::optional<std::string> audit(Tx& tx, F&& visit) const {
     const std::uint64_t size = tx.load(size_);
-    const link<Directory> at = tx.load(directory_);
+    const pptr<Directory> at = tx.load(directory_);
     if (!at) {
       if (size == 0) return std::nullopt;
       return "vector: claims " + std::to_string(size) + " elements, but has no memory";
@@ -158,12 +158,12 @@ class vector {
 
   struct Directory {
     std::uint64_t count;
-    std::array<link<T>, kSegments> segments;
+    std::array<pptr<T>, kSegments> segments;
   };
 
   template <class Tx>
   Directory& directory_or_new(Tx& tx) {
-    if (const link<Directory> at = tx.load(directory_)) return *tx.at(at);
+    if (const pptr<Directory> at = tx.load(directory_)) return *tx.at(at);
     auto* directory = static_cast<Directory*>(tx.allocate(sizeof(Directory)));
     tx.store(directory->count, 0);
     tx.store(directory_, tx.link_to(directory));
@@ -171,7 +171,7 @@ class vector {
   }
 
   std::uint64_t size_ = 0;
-  link<Directory> directory_;
+  pptr<Directory> directory_;
 };
 
 template <class T>

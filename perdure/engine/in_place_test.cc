@@ -27,7 +27,7 @@ constexpr std::size_t kWords = 100;  // of an object: not whole lines
 
 using Object = std::array<std::uint64_t, kWords>;
 struct Root {
-  link<Object> object;
+  pptr<Object> object;
   std::uint64_t count;
 };
 
@@ -54,7 +54,7 @@ struct InPlaceTest : ::testing::TestWithParam<std::tuple<EngineKind, Truncation>
     Pool recovered = copy.pool(engine(), 12).value();
     const Root& found = *recovered.find_root<Root>("root");
     return recovered.read_only([&](Tx& tx) -> std::unique_ptr<Object> {
-      const link<Object> object = tx.load(found.object);
+      const pptr<Object> object = tx.load(found.object);
       if (!object) return nullptr;
       auto content = std::make_unique<Object>();
       tx.read(content->data(), tx.at(object), sizeof(Object));
@@ -248,7 +248,7 @@ TEST_P(InPlaceTest, AReaderNeverTakesAnotherObjectForTheOneItFound) {
     std::thread reader([&] {
       int attempts = 0;
       pool.read_only([&](Tx& tx) {
-        const link<Object> object = tx.load(root->object);
+        const pptr<Object> object = tx.load(root->object);
         if (++attempts == 1) {
           turn = 1;
           while (turn != 2) std::this_thread::yield();
@@ -278,7 +278,7 @@ TEST_P(InPlaceTest, AReaderNeverTakesAnotherObjectForTheOneItFound) {
     turn = 2;
     reader.join();
     pool.atomically([&](Tx& tx) {
-      const link<Object> object = tx.load(root->object);
+      const pptr<Object> object = tx.load(root->object);
       if (object) tx.free(tx.at(object));
       tx.store(root->object, {});
     });

@@ -147,7 +147,7 @@ TEST_P(SoftwrapPages, ALogOfTheApplicationKeepsItsOwnProtocol) {
     for (std::size_t i = 0; i < (64 << 10) / kWordBytes; ++i) tx.store(object[i], i + 1);
     tx.store((*words)[0], tx.link_to(object).offset);
   });
-  pool_.atomically([&](Tx& tx) { tx.free(tx.at(link<void>{tx.load((*words)[0])})); });
+  pool_.atomically([&](Tx& tx) { tx.free(tx.at(pptr<void>{tx.load((*words)[0])})); });
   Log log = Log::open_or_create(pool_, "events", 64 << 10).value();
   for (std::uint64_t round = 1; round <= 400; ++round) {
     ASSERT_TRUE(log.append(entry.data(), entry.size()));
@@ -233,7 +233,7 @@ TEST(SoftwrapPagesOfALog, ShowWhatItWroteThrough) {
   Image image = Image::formatted(kWide);
   Pool pool = image.paged_pool(Dram{}, 12, 4096).value();
   constexpr std::size_t kBytes = 64 << 10;
-  auto* root = pool.root<link<std::uint64_t>>("object");
+  auto* root = pool.root<pptr<std::uint64_t>>("object");
   pool.atomically([&](Tx& tx) {
     auto* object = static_cast<std::uint64_t*>(tx.allocate(kBytes));
     for (std::size_t i = 0; i < kBytes / kWordBytes; ++i) tx.store(object[i], i + 1);

@@ -84,11 +84,11 @@ class alignas(kLineBytes) Tx {
   }
   void write(void* to, const void* from, std::size_t bytes);
   template <class T>
-  T* at(link<T> to) const {
+  T* at(pptr<T> to) const {
     return reinterpret_cast<T*>(world_->base + to.offset);
   }
   template <class T>
-  link<T> link_to(const T* object) const {
+  pptr<T> link_to(const T* object) const {
     return {object == nullptr ? 0 : offset_of(object)};
   }
   /// Errors: Exception kNoSpace, which rolls back when it leaves the transaction.

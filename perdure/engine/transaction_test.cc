@@ -32,7 +32,7 @@ struct Bytes {
 };
 struct Node {
   std::uint64_t value;
-  perdure::link<Node> next;
+  perdure::pptr<Node> next;
 };
 
 /// A pool in memory that can be restarted as if the process had been killed.
@@ -562,7 +562,7 @@ TEST_P(TransactionTest, SwallowingAConflictDoesNotCommit) {
 
 // A conflict must never surface as the error that a stale view of the heap suggests.
 TEST_P(TransactionTest, FreeingWhatAnotherTransactionJustFreedIsAConflictNotADoubleFree) {
-  auto* head = pool.root<perdure::link<Node>>("head");
+  auto* head = pool.root<perdure::pptr<Node>>("head");
   for (const std::size_t bytes : {sizeof(Node), std::size_t{20000}, std::size_t{200000}}) {
     pool.atomically([&](Tx& tx) {
       auto* node = static_cast<Node*>(tx.allocate(bytes));
@@ -572,7 +572,7 @@ TEST_P(TransactionTest, FreeingWhatAnotherTransactionJustFreedIsAConflictNotADou
     std::thread other([&] {
       turns.wait_for(1);
       pool.atomically([&](Tx& tx) {
-        tx.free(tx.at(perdure::link<Node>{tx.load(head->offset)}));
+        tx.free(tx.at(perdure::pptr<Node>{tx.load(head->offset)}));
         tx.store(head->offset, 0);
       });
       turns.next();
@@ -580,7 +580,7 @@ TEST_P(TransactionTest, FreeingWhatAnotherTransactionJustFreedIsAConflictNotADou
     int attempts = 0;
     const std::string thrown = code_thrown_by([&] {
       pool.atomically([&](Tx& tx) {
-        const perdure::link<Node> node{tx.load(head->offset)};
+        const perdure::pptr<Node> node{tx.load(head->offset)};
         if (++attempts == 1) {
           turns.next();
           turns.wait_for(2);
@@ -605,7 +605,7 @@ TEST_P(TransactionTest, AStalePointerNeverShowsTheEnginesOwnWrites) {
   Image small =
       Image::formatted({std::uint64_t{8} << 20, std::uint64_t{128} << 10, kPageBytes, 3, 8});
   Pool on_small = small.pool(GetParam(), 16).value();
-  auto* head = on_small.root<perdure::link<Node>>("head");
+  auto* head = on_small.root<perdure::pptr<Node>>("head");
   auto* large = on_small.root<Large>("large");
   int seen = 0;
   for (std::size_t bytes = 2000; bytes <= 70000; bytes += 500) {
@@ -629,7 +629,7 @@ TEST_P(TransactionTest, AStalePointerNeverShowsTheEnginesOwnWrites) {
     });
     int attempts = 0;
     on_small.atomically([&](Tx& tx) {
-      const perdure::link<std::uint64_t> node{tx.load(head->offset)};
+      const perdure::pptr<std::uint64_t> node{tx.load(head->offset)};
       if (++attempts == 1) {
         turns.next();
         turns.wait_for(2);
@@ -643,7 +643,7 @@ TEST_P(TransactionTest, AStalePointerNeverShowsTheEnginesOwnWrites) {
 }
 
 TEST_P(TransactionTest, AListIsPushedAndPoppedByManyThreadsWithoutLossOrLeak) {
-  auto* head = pool.root<perdure::link<Node>>("head");
+  auto* head = pool.root<perdure::pptr<Node>>("head");
   const std::uint64_t objects = core_of(pool).heap().usage().objects;
   std::atomic<std::uint64_t> pushed{0};
   std::atomic<std::uint64_t> popped{0};
@@ -665,7 +665,7 @@ TEST_P(TransactionTest, AListIsPushedAndPoppedByManyThreadsWithoutLossOrLeak) {
             pushed += value;
           } else {
             popped += pool.atomically([&](Tx& tx) -> std::uint64_t {
-              const perdure::link<Node> first{tx.load(head->offset)};
+              const perdure::pptr<Node> first{tx.load(head->offset)};
               if (!first) return 0;
               Node* node = tx.at(first);
               const std::uint64_t value = tx.load(node->value);
@@ -689,8 +689,8 @@ TEST_P(TransactionTest, AListIsPushedAndPoppedByManyThreadsWithoutLossOrLeak) {
     std::uint64_t nodes = 0;
     of->read_only([&](Tx& tx) {
       left = nodes = 0;
-      const auto* root = of->find_root<perdure::link<Node>>("head");
-      for (perdure::link<Node> at{tx.load(root->offset)}; at;
+      const auto* root = of->find_root<perdure::pptr<Node>>("head");
+      for (perdure::pptr<Node> at{tx.load(root->offset)}; at;
            at.offset = tx.load(tx.at(at)->next.offset)) {
         left += tx.load(tx.at(at)->value);
         ++nodes;

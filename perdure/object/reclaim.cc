@@ -40,7 +40,7 @@ class Reclaim {
         done.bytes += core_of(*pool_).heap().usable_bytes(place);
       }
       pool_->atomically([&](Tx& tx) {
-        for (const Offset place : some) tx.free(tx.at(link<std::byte>{place}));
+        for (const Offset place : some) tx.free(tx.at(pptr<std::byte>{place}));
       });
     }
     return done;

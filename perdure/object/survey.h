@@ -63,7 +63,7 @@ class Survey {
 
   template <class T>
   const T* at(Offset offset) const {
-    return tx_->at(link<T>{offset});
+    return tx_->at(pptr<T>{offset});
   }
   std::string name(Offset object) const { return "the object at byte " + std::to_string(object); }
   void wrong(std::string what) {

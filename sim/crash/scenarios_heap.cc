@@ -11,10 +11,10 @@ namespace {
 /// A singly linked list, whose content after `step` steps `model` tells.
 struct Node {
   std::uint64_t value;
-  perdure::link<Node> next;
+  perdure::pptr<Node> next;
 };
 struct List {
-  perdure::link<Node> first;
+  perdure::pptr<Node> first;
 };
 using Values = std::vector<std::uint64_t>;
 constexpr std::uint64_t kMostNodes = 1 << 16;  // more than any scenario has: a cycle ends here
@@ -42,7 +42,7 @@ template <class Visit>
 void walk(Pool& pool, Visit visit) {
   pool.read_only([&](Tx& tx) {
     const List& list = root_of<List>(pool, "list");
-    perdure::link<Node> at = tx.load(list.first);
+    perdure::pptr<Node> at = tx.load(list.first);
     for (std::uint64_t i = 0; at && i < kMostNodes; ++i) {
       const Node* node = tx.at(at);
       visit(node, tx.load(node->value));
@@ -122,7 +122,7 @@ Scenario churn() {
 
 /// One object, replaced in each step by one of another size, filled with the step's number.
 struct Holder {
-  perdure::link<std::uint64_t> object;
+  perdure::pptr<std::uint64_t> object;
   std::uint64_t words;
 };
 
@@ -176,7 +176,7 @@ Scenario replaced(std::string name, std::string claim, std::uint64_t steps,
 /// A pool of one segment: objects of one size fill most of it and are freed, then come those of
 /// another size.
 Scenario reclaim() {
-  using Slots = std::array<perdure::link<std::uint64_t>, 20>;
+  using Slots = std::array<perdure::pptr<std::uint64_t>, 20>;
   constexpr std::array<std::uint64_t, 3> kSizes = {4096, 2720, 2048};
   Scenario s;
   s.name = "reclaim";
@@ -224,7 +224,7 @@ Scenario reclaim() {
 /// Objects of four blocks, kept until there are ten, then freed from the front: segments are added
 /// on the way.
 Scenario growth() {
-  using Slots = std::array<perdure::link<std::uint64_t>, 10>;
+  using Slots = std::array<perdure::pptr<std::uint64_t>, 10>;
   constexpr std::uint64_t kBytes = 4 * kBlockBytes;
   Scenario s;
   s.name = "growth";

@@ -309,7 +309,7 @@ Scenario opening() {
       if (control == nullptr || tx.load(control->magic) == 0)
         return step == 0 ? std::nullopt : std::optional<std::string>("no heap");
       if (step == 0) return "a heap";
-      const auto* box = tx.at(link<std::uint64_t>{tx.load(control->root)});
+      const auto* box = tx.at(pptr<std::uint64_t>{tx.load(control->root)});
       const std::uint64_t count = tx.load(*box);
       if (count != (step >= 2 ? step : 0)) return "the box counts " + std::to_string(count);
       return std::nullopt;

@@ -102,7 +102,7 @@ Scenario bytes() {
 Scenario aborts() {
   struct Root {
     std::uint64_t value;
-    perdure::link<std::uint64_t> object;
+    perdure::pptr<std::uint64_t> object;
   };
   struct GiveUp {};
   Scenario s;
@@ -176,7 +176,7 @@ Scenario spilled() {
 /// collide.
 Scenario spilled_object() {
   struct Root {
-    perdure::link<Words> object;
+    perdure::pptr<Words> object;
   };
   Scenario s;
   s.name = "spilled-object";
@@ -197,7 +197,7 @@ Scenario spilled_object() {
   s.check = [](Pool& pool, std::uint64_t step) -> std::optional<std::string> {
     return pool.read_only([&](Tx& tx) -> std::optional<std::string> {
       const Root& root = root_of<Root>(pool, "root");
-      const perdure::link<Words> object = tx.load(root.object);
+      const perdure::pptr<Words> object = tx.load(root.object);
       if (!object)
         return step == 0 ? std::nullopt : std::optional<std::string>("there is no object");
       for (std::uint64_t i = 0; i < 512; ++i) {
@@ -208,7 +208,7 @@ Scenario spilled_object() {
   };
   s.reach = [](Pool& pool, const Scenario::Visit& visit) {
     pool.read_only([&](Tx& tx) {
-      const perdure::link<Words> object = tx.load(root_of<Root>(pool, "root").object);
+      const perdure::pptr<Words> object = tx.load(root_of<Root>(pool, "root").object);
       if (object) visit(tx.at(object));
     });
   };
@@ -220,7 +220,7 @@ Scenario in_place() {
   using Object =
       std::array<std::uint64_t, 10>;  // a line, which is written through, and a part of one
   struct Root {
-    perdure::link<Object> object;
+    perdure::pptr<Object> object;
   };
   const auto content = [](std::uint64_t step) {
     Object object;
@@ -256,7 +256,7 @@ Scenario in_place() {
   };
   s.check = [content](Pool& pool, std::uint64_t step) -> std::optional<std::string> {
     return pool.read_only([&](Tx& tx) -> std::optional<std::string> {
-      const perdure::link<Object> object = tx.load(root_of<Root>(pool, "root").object);
+      const perdure::pptr<Object> object = tx.load(root_of<Root>(pool, "root").object);
       if (static_cast<bool>(object) != (step % 3 != 0)) return std::string("the link is another");
       if (!object) return std::nullopt;
       Object found;
@@ -267,7 +267,7 @@ Scenario in_place() {
   };
   s.reach = [](Pool& pool, const Scenario::Visit& visit) {
     pool.read_only([&](Tx& tx) {
-      const perdure::link<Object> object = tx.load(root_of<Root>(pool, "root").object);
+      const perdure::pptr<Object> object = tx.load(root_of<Root>(pool, "root").object);
       if (object) visit(tx.at(object));
     });
   };
@@ -277,7 +277,7 @@ Scenario in_place() {
 Scenario in_place_pair() {
   using Object = std::array<std::uint64_t, 10>;
   struct Root {
-    std::array<perdure::link<Object>, 2> objects;
+    std::array<perdure::pptr<Object>, 2> objects;
   };
   Scenario s;
   s.name = "in-place-pair";

@@ -10,7 +10,7 @@ namespace {
 
 struct Story {
   std::array<std::uint64_t, 16> words;
-  link<std::uint64_t> object;
+  pptr<std::uint64_t> object;
 };
 constexpr std::uint64_t kCommitted = 5;  // of the words; what stands behind them was never closed
 constexpr std::uint64_t kObjectWords = 20;  // enough for shadow pages

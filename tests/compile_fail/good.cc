@@ -13,7 +13,7 @@
 enum class Colour : std::uint8_t { kRed, kGreen };
 
 struct Node {
-  perdure::link<Node> next;
+  perdure::pptr<Node> next;
   std::array<std::uint32_t, 4> numbers;
   Colour colour;
   char name[32];
@@ -22,7 +22,7 @@ struct Node {
 
 struct Library {
   std::uint64_t version;
-  perdure::link<Node> head;
+  perdure::pptr<Node> head;
   perdure::string name;
   perdure::hash_map<perdure::bytes, perdure::bytes> titles;
   perdure::btree_map<std::uint64_t, double> prices;

@@ -102,7 +102,7 @@ class Swaps final : public Base {
       : Base(options, 1),
         words_(options.value_bytes / kWordBytes),
         entries_(options.live * options.threads) {
-    auto* root = pool_.root<perdure::link<std::uint64_t>>("array");
+    auto* root = pool_.root<perdure::pptr<std::uint64_t>>("array");
     array_ = pool_.atomically([&](Tx& tx) {
       auto* array = static_cast<std::uint64_t*>(tx.allocate(entries_ * words_ * kWordBytes));
       tx.store(*root, tx.link_to(array));

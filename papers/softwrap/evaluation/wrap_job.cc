@@ -49,7 +49,7 @@ WrapJob::WrapJob(const WrapLoad& options)
     threads_.push_back(std::make_unique<Thread>());
     Thread& thread = *threads_.back();
     thread.random.seed(options_.seed + i);
-    auto* root = pool_.root<link<std::uint64_t>>("array " + std::to_string(i));
+    auto* root = pool_.root<pptr<std::uint64_t>>("array " + std::to_string(i));
     thread.array = pool_.atomically([&](Tx& tx) {
       auto* array =
           static_cast<std::uint64_t*>(tx.allocate(options_.array_words * sizeof(std::uint64_t)));
