@@ -106,7 +106,7 @@ class Suite {
     result.omitted = canary.count == kAll ? "all" : canary.first == 0 ? "1st" : "2nd";
     result.model = model_name(canary.model);
     result.without = info_of(canary.site).without;
-    Options options = options_.explore;
+    Options options = options_.hunt.value_or(options_.explore);
     options.max_violations = 1;
     options.omission.active = true;
     options.omission.site = canary.site;

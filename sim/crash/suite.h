@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,7 @@ namespace perdure::crash {
 
 struct SuiteOptions {
   Options explore;
+  std::optional<Options> hunt;  // how canaries are hunted; without it, as scenarios are explored
   std::vector<std::string> only;  // scenario names; empty: all
   bool canaries = true;
   unsigned threads = 2;
