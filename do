@@ -9,7 +9,7 @@
 #:
 #:   check               the quick tests alone
 #:   unit [ARGS]         all tests of the dev build; ARGS go to ctest (-R log, -L slow, ...)
-#:   rest                what ./do test leaves out: slow tests, the laboratory's, every header compiled alone
+#:   rest                what ./do test leaves out: slow tests, the laboratory's, carried programs, headers alone
 #:   sanitize KIND       the tests without the slow ones under asan (with ubsan), ubsan or tsan
 #:   fuzz [SECONDS]      every fuzz target for SECONDS each (default 20)
 #:   explore [ARGS]      the crash explorer over every scenario
@@ -100,13 +100,13 @@ verb_unit() {
 
 verb_test() {
   build dev PERDURE_LAB=OFF PERDURE_CHECK_HEADERS=OFF
-  run_tests dev -LE 'slow|package'
+  run_tests dev -LE 'slow|prove|package'
 }
 
 # Every header alone, and what ./do test leaves to ./do prove.
 verb_rest() {
   build dev PERDURE_LAB=ON PERDURE_CHECK_HEADERS=ON
-  run_tests dev -L 'slow|lab|package'
+  run_tests dev -L 'slow|prove|package'
 }
 
 verb_sanitize() {

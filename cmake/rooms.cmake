@@ -46,16 +46,16 @@ function(perdure_check_headers library)
   target_link_libraries(${library}_headers_alone PRIVATE ${library})
 endfunction()
 
-# perdure_tests(<folder> [LAB] [ONE_THREAD <name>...] [LINK <target>...] [DEFINE <definition>...] [NEEDS <target>...]): the
+# perdure_tests(<folder> [PROVE] [ONE_THREAD <name>...] [LINK <target>...] [DEFINE <definition>...] [NEEDS <target>...]): the
 # tests <name>_test.cc of a folder, in one executable, whose cases ctest calls "<folder>/Suite.Case". <name>_slow_test.cc and
 # <name>_tool_test.cc, which judge processes, make executables and labels of their own, slow and tool; all others are quick.
-# LAB: their label is lab, and they run only in ./do prove. ONE_THREAD: what ThreadSanitizer has nothing to say of. Cases find
+# PROVE: their label is prove, and ./do test leaves them to ./do prove. ONE_THREAD: what ThreadSanitizer has nothing to say of. Cases find
 # the commands in the folder that the environment variable PERDURE_BIN names.
 function(perdure_tests folder)
   if(NOT PERDURE_TESTS)
     return()
   endif()
-  cmake_parse_arguments(PARSE_ARGV 1 arg "LAB" "" "ONE_THREAD;LINK;DEFINE;NEEDS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "PROVE" "" "ONE_THREAD;LINK;DEFINE;NEEDS")
   cmake_path(APPEND CMAKE_CURRENT_SOURCE_DIR ${folder} OUTPUT_VARIABLE path)
   cmake_path(NORMAL_PATH path)
   file(GLOB files CONFIGURE_DEPENDS ${path}/*_test.cc)
@@ -84,8 +84,8 @@ function(perdure_tests folder)
       if(NOT kind STREQUAL "quick")
         set(name ${target}_${kind}_test)
       endif()
-      if(arg_LAB)
-        set(kind lab)
+      if(arg_PROVE)
+        set(kind prove)
       endif()
       perdure_test_executable(${name} ${prefix} ${kind} "${${label}}" "${arg_LINK}" "${arg_DEFINE}" "${arg_NEEDS}")
     endif()

@@ -20,7 +20,7 @@ TEST(Suite, AScenarioSurvivesAndItsCanariesAreCaught) {
     EXPECT_LE(now.finished, now.planned);
   });
   EXPECT_TRUE(report.total.violations.empty());
-  EXPECT_EQ(report.reports.size(), 2u) << "memory and file";
+  EXPECT_EQ(report.reports.size(), 3u) << "memory, eadr and file";
   EXPECT_GT(report.total.nested_images, report.total.images);
   for (const CanaryResult& canary : report.canaries) {
     const bool every_scenario_notices =

@@ -17,7 +17,7 @@
 #include <gtest/gtest.h>
 
 #include "perdure/region/file.h"
-#include "tests/run_fixture.h"
+#include "tests/carried/run_fixture.h"
 
 namespace perdure {
 namespace {

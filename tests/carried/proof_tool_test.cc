@@ -13,7 +13,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/run_fixture.h"
+#include "tests/carried/run_fixture.h"
 
 namespace perdure {
 namespace {
