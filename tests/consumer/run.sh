@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # Installs a build tree into a fresh prefix, moves the prefix, and builds and runs programs against it in every way that a
-# stranger may choose. Usage: run.sh BUILD_DIR [with-tool]
+# stranger may choose. Usage: run.sh BUILD_DIR [perdure] [perdure-lab]
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -126,9 +126,13 @@ printf 'int main(void) { static int n; __transaction_atomic { ++n; } return n - 
 "$cc" -fgnu-tm -Wl,--unresolved-symbols=ignore-all -Wl,--as-needed foreign.c -o unresolved -nodefaultlibs -lc
 [[ -n $(foreign_transactions unresolved) ]] || fail "a program that lacks its transactions passes"
 
-if [[ ${2:-} == with-tool ]]; then
-  echo "-- the installed tool"
+if [[ " $* " == *" perdure "* ]]; then
+  echo "-- the installed command"
   "$work/prefix/bin/perdure" --version
-  "$work/prefix/bin/perdure" sim hash --operations 100 --systems dram,thynvm >/dev/null || fail "no guest is found"
-  "$work/prefix/bin/perdure" sim --systems thynvm -- ls --all / >/dev/null || fail "no program is emulated"
+  "$work/prefix/bin/perdure" run --state "$work/state" -- sleep 0.01 || fail "no program is carried"
+fi
+if [[ " $* " == *" perdure-lab "* ]]; then
+  echo "-- the installed laboratory"
+  "$work/prefix/bin/perdure-lab" sim hash --operations 100 --systems dram,thynvm >/dev/null || fail "no guest is found"
+  "$work/prefix/bin/perdure-lab" sim --systems thynvm -- ls --all / >/dev/null || fail "no program is emulated"
 fi
