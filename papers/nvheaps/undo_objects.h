@@ -25,6 +25,7 @@
 #include "papers/baselines/undo_logging.h"
 #include "papers/nvheaps/undo_objects_tx.h"
 #include "perdure/base/crc32c.h"
+#include "perdure/heap/heap.h"
 
 namespace perdure::nvheaps {
 
