@@ -47,7 +47,9 @@ int main(void) {
     return 1;
   }
   char name[64];
+  perdure_arena_enter(arena);  // the timer's epochs end before this change or after it
   book->runs++;
+  perdure_arena_leave(arena);
   snprintf(name, sizeof name, "visitor %ld of run %ld", book->visitors + 1, book->runs);
   if (welcome(arena, book, name) != 0 || perdure_arena_persist(arena) != 0) {
     fprintf(stderr, "%s\n", perdure_arena_error());
