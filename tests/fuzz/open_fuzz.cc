@@ -214,7 +214,7 @@ void open_and_use(Image& image) {
   try {
     auto region = image.region();
     if (!region) return;
-    Heap heap(*region.value(), {});
+    Heap heap(*region.value());
     std::vector<std::string> findings;
     if (heap.open(&findings)) (void)heap.usage();
   } catch (const Exception&) {
