@@ -17,8 +17,7 @@ TEST(EveryScenario, IsSoundAndEachFlushAndFenceLeftOutIsNoticed) {
   options.explore.samples = 2;
   options.explore.nested_full_limit = 4;
   options.explore.nested_samples = 1;
-  options.explore.caches = false;  // every_engine_test.cc has them
-  options.explore.most_points = 24;
+  options.explore.most_points = 48;
   options.explore.nested_most_points = 4;
   options.explore.nest_every = ~std::uint64_t{0};
   options.explore.kill_every = ~std::uint64_t{0};
