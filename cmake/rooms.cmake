@@ -46,24 +46,31 @@ function(perdure_check_headers library)
   target_link_libraries(${library}_headers_alone PRIVATE ${library})
 endfunction()
 
-# perdure_tests(<folder> [PROVE] [ONE_THREAD <name>...] [LINK <target>...] [DEFINE <definition>...] [NEEDS <target>...]): the
-# tests <name>_test.cc of a folder, in one executable, whose cases ctest calls "<folder>/Suite.Case". <name>_slow_test.cc and
-# <name>_tool_test.cc, which judge processes, make executables and labels of their own, slow and tool; all others are quick.
-# PROVE: their label is prove, and ./do test leaves them to ./do prove. ONE_THREAD: what ThreadSanitizer has nothing to say of. Cases find
-# the commands in the folder that the environment variable PERDURE_BIN names.
+# perdure_tests(<folder> [PROVE] [ONE_THREAD <name>...] [LONG <name>...] [LINK <target>...] [DEFINE <definition>...]
+#               [NEEDS <target>...]):
+# the tests <name>_test.cc of a folder, in one executable, whose cases ctest calls "<folder>/Suite.Case". <name>_slow_test.cc
+# and <name>_tool_test.cc, which judge processes, make executables and labels of their own, slow and tool; all others are
+# quick. PROVE: their label is prove, and ./do test leaves them to ./do prove. ONE_THREAD: what ThreadSanitizer has nothing to
+# say of. LONG: what no sanitizer repeats. Cases find the commands in the folder that the environment variable PERDURE_BIN
+# names.
 function(perdure_tests folder)
   if(NOT PERDURE_TESTS)
     return()
   endif()
-  cmake_parse_arguments(PARSE_ARGV 1 arg "PROVE" "" "ONE_THREAD;LINK;DEFINE;NEEDS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "PROVE" "" "ONE_THREAD;LONG;LINK;DEFINE;NEEDS")
   cmake_path(APPEND CMAKE_CURRENT_SOURCE_DIR ${folder} OUTPUT_VARIABLE path)
   cmake_path(NORMAL_PATH path)
   file(GLOB files CONFIGURE_DEPENDS ${path}/*_test.cc)
-  if(PERDURE_SANITIZE STREQUAL "thread")
-    foreach(name IN LISTS arg_ONE_THREAD)
-      list(FILTER files EXCLUDE REGEX "/${name}_test\\.cc$")
-    endforeach()
+  set(left_out "")
+  if(PERDURE_SANITIZE)
+    list(APPEND left_out ${arg_LONG})
   endif()
+  if(PERDURE_SANITIZE STREQUAL "thread")
+    list(APPEND left_out ${arg_ONE_THREAD})
+  endif()
+  foreach(name IN LISTS left_out)
+    list(FILTER files EXCLUDE REGEX "/${name}_test\\.cc$")
+  endforeach()
   file(RELATIVE_PATH prefix ${PROJECT_SOURCE_DIR} ${path})
   string(REGEX REPLACE "^perdure/|/$" "" prefix ${prefix})
 

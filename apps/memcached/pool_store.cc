@@ -268,7 +268,7 @@ void PoolStore::write_item(Tx& tx, Item* item, const ItemTable<Tx>::Place& place
   std::memset(begin.data() + kKeyOffset + key.size(), 0, made.at - kKeyOffset - key.size());
   std::memcpy(begin.data(), &made.head, sizeof(made.head));
   std::size_t taken = 0;
-  if (made.kept == 0 && made.object == nullptr) {
+  if (made.kept == 0 && made.object == nullptr && !made.value.empty()) {
     taken = std::min<std::size_t>(round_up(made.at, kLineBytes) - made.at, made.value.size());
     std::memcpy(begin.data() + made.at, made.value.data(), taken);
   }

@@ -217,7 +217,11 @@ Result<RecoveryReport> LogArea::recover(Primitives& primitives) {
 void LogArea::adopt(AnyDomain& domain) const {
   domain.flush(region_->state(), sizeof(StatePage), Site::kAdopt);
   for (std::size_t i = 0; i < slots_.size(); ++i) {
-    if (is_virgin(i)) continue;
+    if (is_virgin(i)) {
+      // A process that was killed while it laid the ring out anew may have left the head of the layout before on the media.
+      domain.flush(slots_[i]->log.ring().head_word, kWordBytes, Site::kAdopt);
+      continue;
+    }
     slots_[i]->log.adopt(domain);
     if (slots_[i]->side) slots_[i]->side->adopt(domain);
   }
