@@ -254,53 +254,52 @@ void run(BenchOptions options) {
 
 }  // namespace
 
-void add_bench_command(CLI::App& app) {
+void add_bench_command(tools::Command app) {
   auto options = std::make_shared<BenchOptions>();
-  CLI::App* bench = app.add_subcommand(
+  tools::Command bench = app.add_subcommand(
       "bench", "Measure what transactions cost, beside the hardware and the peers");
-  tools::add_choice<DomainKind>(*bench, "--domain", options->domain,
+  tools::add_choice<DomainKind>(bench, "--domain", options->domain,
                                 {{"adr", DomainKind::kAdr},
                                  {"dram", DomainKind::kDram},
                                  {"eadr", DomainKind::kEadr},
                                  {"sync", DomainKind::kSync}},
                                 "adr (default), eadr, dram or sync");
-  tools::add_engine_option(*bench, options->engine);
-  tools::add_truncation_option(*bench, options->truncation);
+  tools::add_engine_option(bench, options->engine);
+  tools::add_truncation_option(bench, options->truncation);
   bench
-      ->add_option("--beside", options->beside,
-                   "the same rows on other engines, by turns, as in blurred/when-full")
-      ->delimiter(',')
-      ->check(CLI::IsMember(cell_names()));
+      .add_option("--beside", options->beside,
+                  "the same rows on other engines, by turns, as in blurred/when-full")
+      .separated_by_commas()
+      .one_of(cell_names());
   bench
-      ->add_option("--dir", options->dir,
-                   "where the pools go (default /dev/shm; for sync the current directory)")
-      ->check(CLI::ExistingDirectory);
-  bench->add_option("--threads", options->threads, "thread counts, as in 1,2")
-      ->delimiter(',')
-      ->check(CLI::Range(1, 64));
+      .add_option("--dir", options->dir,
+                  "where the pools go (default /dev/shm; for sync the current directory)")
+      .existing_directory();
+  bench.add_option("--threads", options->threads, "thread counts, as in 1,2")
+      .separated_by_commas()
+      .range(1, 64);
   std::vector<std::string> names;
   for (const RowInfo& info : kRows) names.emplace_back(info.name);
-  bench->add_option("--rows", options->rows, "only these rows, as in store-1,swap-1")
-      ->delimiter(',')
-      ->check(CLI::IsMember(names));
-  bench->add_option("--reps", options->rules.repetitions, "repetitions of each row")
-      ->check(CLI::Range(1, 1000));
-  bench->add_option("--seconds", options->rules.seconds, "length of one repetition")
-      ->check(CLI::Range(0.0001, 60.0));
-  bench->add_option("--seed", options->seed, "of the random words and keys");
-  bench->add_flag("--quick", options->quick,
-                  "small structures, few repetitions: a look, not a measurement");
-  bench->add_flag("--no-peers", options->without_peers, "measure Perdure and the floor only");
-  bench->add_flag("--json", options->as_json, "print JSON");
-  comparison::add_peers_command(*bench);
+  bench.add_option("--rows", options->rows, "only these rows, as in store-1,swap-1")
+      .separated_by_commas()
+      .one_of(names);
+  bench.add_option("--reps", options->rules.repetitions, "repetitions of each row").range(1, 1000);
+  bench.add_option("--seconds", options->rules.seconds, "length of one repetition")
+      .range(0.0001, 60.0);
+  bench.add_option("--seed", options->seed, "of the random words and keys");
+  bench.add_flag("--quick", options->quick,
+                 "small structures, few repetitions: a look, not a measurement");
+  bench.add_flag("--no-peers", options->without_peers, "measure Perdure and the floor only");
+  bench.add_flag("--json", options->as_json, "print JSON");
+  comparison::add_peers_command(bench);
 #ifdef PERDURE_WITH_SQLITE
-  tpcc::add_tpcc_command(*bench);
+  tpcc::add_tpcc_command(bench);
 #endif
 #ifdef PERDURE_WITH_LIBMEMCACHED
-  memcached::add_memcached_command(*bench);
+  memcached::add_memcached_command(bench);
 #endif
-  bench->callback([options, bench] {
-    if (bench->get_subcommands().empty()) run(*options);
+  bench.callback([options, bench] {
+    if (!bench.subcommand_given()) run(*options);
   });
 }
 

@@ -3,11 +3,11 @@
 // in the same run.
 #pragma once
 
-#include <CLI/CLI.hpp>
+#include "tools/command_line.h"
 
 namespace perdure::bench {
 
 /// Adds the `bench` subcommand. Its callback throws Exception when a directory cannot be used.
-void add_bench_command(CLI::App& app);
+void add_bench_command(tools::Command app);
 
 }  // namespace perdure::bench

@@ -5,14 +5,14 @@ namespace perdure::tools {
 namespace {
 
 /// An option in bytes that takes "64G".
-void add_size(CLI::App& command, const std::string& name, std::uint64_t& value,
+void add_size(Command command, const std::string& name, std::uint64_t& value,
               const std::string& what) {
   command
       .add_option_function<std::string>(
           name, [&value](const std::string& text) { value = parse_bytes(text); }, what)
-      ->default_str(human_bytes(value))
-      ->type_name("SIZE")
-      ->check([](const std::string& text) {
+      .show_default(human_bytes(value))
+      .type_name("SIZE")
+      .check([](const std::string& text) {
         try {
           (void)parse_bytes(text);
           return std::string();
@@ -24,7 +24,7 @@ void add_size(CLI::App& command, const std::string& name, std::uint64_t& value,
 
 }  // namespace
 
-void add_truncation_option(CLI::App& command, Truncation& truncation) {
+void add_truncation_option(Command command, Truncation& truncation) {
   add_choice<Truncation>(
       command, "--truncation", truncation,
       {{"auto", Truncation::kAuto},
@@ -35,7 +35,7 @@ void add_truncation_option(CLI::App& command, Truncation& truncation) {
       "When logs are emptied: auto, each-commit, next-commit, when-full or background");
 }
 
-void add_open_options(CLI::App& command, ExpertOptions& options) {
+void add_open_options(Command command, ExpertOptions& options) {
   add_choice<DomainKind>(command, "--domain", options.domain,
                          {{"auto", DomainKind::kAuto},
                           {"adr", DomainKind::kAdr},
@@ -49,16 +49,16 @@ void add_open_options(CLI::App& command, ExpertOptions& options) {
       "Empty logs when one holds this much, so that recovery has no more to replay; 0: when full");
 }
 
-void add_create_options(CLI::App& command, ExpertOptions& options) {
+void add_create_options(Command command, ExpertOptions& options) {
   add_size(command, "--capacity", options.capacity_bytes,
            "Address space; the file starts small and grows up to it");
   add_size(command, "--segment", options.segment_bytes, "Unit of growth, a power of two");
   add_size(command, "--ring", options.ring_bytes,
            "Each thread's log; 0: 256 KiB on memory, up to 4 MiB on files");
   add_count(command, "--slots", options.log_slots, "Threads that can use the pool at the same time")
-      ->capture_default_str();
+      .show_default();
   add_count(command, "--roots", options.root_entries, "Named roots that the pool can hold")
-      ->capture_default_str();
+      .show_default();
 }
 
 Report describe(const Pool& pool, const std::string& path) {

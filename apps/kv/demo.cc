@@ -34,7 +34,7 @@ using tools::Message;
 using tools::Report;
 
 struct DemoOptions {
-  std::string file;
+  std::string file = "data/words.pool";
   std::uint64_t records = ~std::uint64_t{0};
   std::uint64_t kills = 5;
   std::uint64_t threads = 8;
@@ -283,28 +283,26 @@ class Demo {
 
 }  // namespace
 
-void add_demo_command(CLI::App& kv) {
+void add_demo_command(tools::Command kv) {
   const auto add = [&](const char* name, const char* about, void (*run)(const DemoOptions&)) {
     auto options = std::make_shared<DemoOptions>();
-    CLI::App* command = kv.add_subcommand(name, about);
-    command->add_option("FILE", options->file, "The pool; made anew if an earlier demo made it")
-        ->default_val("data/words.pool");
+    tools::Command command = kv.add_subcommand(name, about);
+    command.add_option("FILE", options->file, "The pool; made anew if an earlier demo made it")
+        .show_default();
     command
-        ->add_option("--records", options->records,
-                     "Records of the data set to load (default: all)")
-        ->check(CLI::PositiveNumber);
+        .add_option("--records", options->records, "Records of the data set to load (default: all)")
+        .positive();
     command
-        ->add_option("--seconds", options->seconds,
-                     "Stop loading after this time, on a slow device")
-        ->capture_default_str()
-        ->check(CLI::PositiveNumber);
+        .add_option("--seconds", options->seconds, "Stop loading after this time, on a slow device")
+        .show_default()
+        .positive();
     command
-        ->add_option("--threads", options->threads,
-                     "Loading threads; on files they share the waits for the device")
-        ->capture_default_str()
-        ->check(CLI::Range(1, 32));
-    tools::add_open_options(*command, options->pool);
-    command->callback([options, run] {
+        .add_option("--threads", options->threads,
+                    "Loading threads; on files they share the waits for the device")
+        .show_default()
+        .range(1, 32);
+    tools::add_open_options(command, options->pool);
+    command.callback([options, run] {
       options->domain = domain_name(options->pool.domain);
       run(*options);
     });
@@ -315,12 +313,11 @@ void add_demo_command(CLI::App& kv) {
       [](const DemoOptions& chosen) {
         if (const int code = Demo(chosen).run(); code != tools::kDone) tools::leave_with(code);
       });
-  tools::add_count(*demo, "--kills", options->kills, "How often the loading process is killed")
-      ->capture_default_str();
-  demo->add_option("--seed", options->seed, "Where it is killed; random if not given");
-  tools::add_json_flag(*demo, options->json);
-  // The hidden half: group "" keeps it out of the help.
-  add("demo-worker", "The process that the demo kills", work).first->group("");
+  tools::add_count(demo, "--kills", options->kills, "How often the loading process is killed")
+      .show_default();
+  demo.add_option("--seed", options->seed, "Where it is killed; random if not given");
+  tools::add_json_flag(demo, options->json);
+  add("demo-worker", "The process that the demo kills", work).first.hide();
 }
 
 }  // namespace perdure::kv

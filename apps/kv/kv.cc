@@ -274,7 +274,7 @@ void load(const KvOptions& options) {
 
 constexpr const char* kKeyHelp = "The key; - takes all of standard input as it is";
 
-void add_format(CLI::App& command, KvOptions& options) {
+void add_format(tools::Command command, KvOptions& options) {
   tools::add_choice<Format>(
       command, "--format", options.format,
       {{"tsv", Format::kTsv}, {"jsonl", Format::kJsonl}, {"lengths", Format::kLengths}},
@@ -303,22 +303,22 @@ get and del end with 1 when there is no such key.)";
 
 }  // namespace
 
-void add_kv_commands(CLI::App& app) {
-  CLI::App* kv = app.add_subcommand(
+void add_kv_commands(tools::Command app) {
+  tools::Command kv = app.add_subcommand(
       "kv", "Store and find records in a pool: a durable key-value store in one file");
-  kv->require_subcommand(1);
+  kv.require_subcommand();
   const auto add = [&](const char* name, const char* about, void (*run)(const KvOptions&)) {
     auto options = std::make_shared<KvOptions>();
-    CLI::App* command = kv->add_subcommand(name, about);
-    command->add_option("FILE", options->file, "The pool")->required();
-    tools::add_json_flag(*command, options->json);
-    command->callback([options, run] {
+    tools::Command command = kv.add_subcommand(name, about);
+    command.add_option("FILE", options->file, "The pool").required();
+    tools::add_json_flag(command, options->json);
+    command.callback([options, run] {
       take_input(*options);
       run(*options);
     });
     return std::pair(command, options);
   };
-  const auto add_writing = [](CLI::App& command, KvOptions& options) {
+  const auto add_writing = [](tools::Command command, KvOptions& options) {
     tools::add_open_options(command, options.pool);
     tools::add_create_options(command, options.pool);
     command.add_flag("--must-exist", options.must_exist,
@@ -326,45 +326,44 @@ void add_kv_commands(CLI::App& app) {
   };
 
   const auto [putting, put_options] = add("put", "Store a record; on return it is durable", put);
-  putting->add_option("KEY", put_options->key, kKeyHelp)->required();
+  putting.add_option("KEY", put_options->key, kKeyHelp).required();
   putting
-      ->add_option("VALUE", put_options->value, "The value; - takes all of standard input as it is")
-      ->required();
-  add_writing(*putting, *put_options);
+      .add_option("VALUE", put_options->value, "The value; - takes all of standard input as it is")
+      .required();
+  add_writing(putting, *put_options);
 
   const auto [getting, get_options] = add("get", "Print the value of a key, and a newline", get);
-  getting->add_option("KEY", get_options->key, kKeyHelp)->required();
-  getting->add_flag("--raw", get_options->raw, "Print the value only");
+  getting.add_option("KEY", get_options->key, kKeyHelp).required();
+  getting.add_flag("--raw", get_options->raw, "Print the value only");
 
   const auto [deleting, del_options] =
       add("del", "Remove a record; on return that is durable", del);
-  deleting->add_option("KEY", del_options->key, kKeyHelp)->required();
-  tools::add_open_options(*deleting, del_options->pool);
+  deleting.add_option("KEY", del_options->key, kKeyHelp).required();
+  tools::add_open_options(deleting, del_options->pool);
 
   const auto [scanning, scan_options] = add("scan", "Print records, in no particular order", scan);
-  scanning->add_option("--prefix", scan_options->prefix, "Only keys that begin with this");
-  tools::add_count(*scanning, "--limit", scan_options->limit, "At most so many");
-  add_format(*scanning, *scan_options);
+  scanning.add_option("--prefix", scan_options->prefix, "Only keys that begin with this");
+  tools::add_count(scanning, "--limit", scan_options->limit, "At most so many");
+  add_format(scanning, *scan_options);
 
   add("count", "Print how many records there are", count);
 
   const auto [loading, load_options] =
       add("load", "Store the records of a file or of standard input", load);
-  loading->add_option("INPUT", load_options->input, "The file; - is standard input")
-      ->capture_default_str();
+  loading.add_option("INPUT", load_options->input, "The file; - is standard input").show_default();
   loading
-      ->add_option("--batch", load_options->batch, "Records to a transaction: all of them or none")
-      ->capture_default_str()
-      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 20));
-  add_format(*loading, *load_options);
-  add_writing(*loading, *load_options);
+      .add_option("--batch", load_options->batch, "Records to a transaction: all of them or none")
+      .show_default()
+      .range(std::uint64_t{1}, std::uint64_t{1} << 20);
+  add_format(loading, *load_options);
+  add_writing(loading, *load_options);
 
   const auto [dumping, dump_options] = add("dump", "Print every record, for `kv load`", scan);
-  add_format(*dumping, *dump_options);
+  add_format(dumping, *dump_options);
 
   add("stats", "Tell size, use of space, and what an acknowledged record survives", stats);
-  add_demo_command(*kv);
-  kv->footer(kFooter);  // last: commands take over the footer that they are born under
+  add_demo_command(kv);
+  kv.footer(kFooter);  // last: commands take over the footer that they are born under
 }
 
 }  // namespace perdure::kv

@@ -2,12 +2,10 @@
 // perdure run, resume and inspect.
 #pragma once
 
-namespace CLI {
-class App;
-}
+#include "tools/command_line.h"
 
 namespace perdure::run {
 
-void add_run_commands(CLI::App& app);
+void add_run_commands(tools::Command app);
 
 }  // namespace perdure::run

@@ -118,51 +118,50 @@ void run(const PeersOptions& options) {
 
 }  // namespace
 
-void add_peers_command(CLI::App& bench) {
+void add_peers_command(tools::Command bench) {
   auto options = std::make_shared<PeersOptions>();
-  CLI::App* command = bench.add_subcommand(
+  tools::Command command = bench.add_subcommand(
       "peers", "Other stores and ours in one run: the same work, every update synced");
   std::vector<std::string> names;
   for (const StoreKind& kind : store_kinds()) {
     if (!kind.ours()) names.emplace_back(kind.name);
   }
-  command->add_option("--only", options->only, "only these peers beside ours, as in lmdb,sqlite")
-      ->delimiter(',')
-      ->check(CLI::IsMember(names));
+  command.add_option("--only", options->only, "only these peers beside ours, as in lmdb,sqlite")
+      .separated_by_commas()
+      .one_of(names);
   std::vector<std::string> rows;
   for (const RowInfo& info : kRows) rows.emplace_back(info.name);
-  command->add_option("--rows", options->rows, "only these rows, as in update-64,scan-64")
-      ->delimiter(',')
-      ->check(CLI::IsMember(rows));
-  command->add_option("--places", options->places, "tmpfs or disk (default both)")
-      ->delimiter(',')
-      ->check(CLI::IsMember({"tmpfs", "disk"}));
-  command->add_option("--tmpfs", options->memory_dir, "where files in memory go (default /dev/shm)")
-      ->check(CLI::ExistingDirectory);
+  command.add_option("--rows", options->rows, "only these rows, as in update-64,scan-64")
+      .separated_by_commas()
+      .one_of(rows);
+  command.add_option("--places", options->places, "tmpfs or disk (default both)")
+      .separated_by_commas()
+      .one_of({"tmpfs", "disk"});
+  command.add_option("--tmpfs", options->memory_dir, "where files in memory go (default /dev/shm)")
+      .existing_directory();
   command
-      ->add_option("--disk", options->disk_dir,
-                   "where files on a disk go (default the current directory)")
-      ->check(CLI::ExistingDirectory);
+      .add_option("--disk", options->disk_dir,
+                  "where files on a disk go (default the current directory)")
+      .existing_directory();
   command
-      ->add_option("--threads", options->threads,
-                   "thread counts (default 1,2, and 16 for update-64 on the disk)")
-      ->delimiter(',')
-      ->check(CLI::Range(1, 64));
+      .add_option("--threads", options->threads,
+                  "thread counts (default 1,2, and 16 for update-64 on the disk)")
+      .separated_by_commas()
+      .range(1, 64);
   command
-      ->add_option("--live", options->live,
-                   "records in each store (default 10000 on tmpfs, 1000 on the disk)")
-      ->check(CLI::Range(64, 100'000'000));
-  command->add_option("--reps", options->repetitions, "runs of each store on each row")
-      ->check(CLI::Range(1, 1000));
-  command->add_option("--seconds", options->seconds, "length of one run")
-      ->check(CLI::Range(0.0001, 60.0));
-  tools::add_count(*command, "--seed", options->seed, "of the keys and values");
-  command->add_flag("--quick", options->quick,
-                    "tiny stores, two short runs: a look, not a measurement");
-  tools::add_json_flag(*command, options->as_json);
-  command->add_option("--html", options->html_file,
-                      "write the report as a page with charts into this file");
-  command->callback([options] { run(*options); });
+      .add_option("--live", options->live,
+                  "records in each store (default 10000 on tmpfs, 1000 on the disk)")
+      .range(64, 100'000'000);
+  command.add_option("--reps", options->repetitions, "runs of each store on each row")
+      .range(1, 1000);
+  command.add_option("--seconds", options->seconds, "length of one run").range(0.0001, 60.0);
+  tools::add_count(command, "--seed", options->seed, "of the keys and values");
+  command.add_flag("--quick", options->quick,
+                   "tiny stores, two short runs: a look, not a measurement");
+  tools::add_json_flag(command, options->as_json);
+  command.add_option("--html", options->html_file,
+                     "write the report as a page with charts into this file");
+  command.callback([options] { run(*options); });
 }
 
 }  // namespace perdure::bench::comparison

@@ -11,8 +11,8 @@
 #include <fmt/core.h>
 
 #include "bench/ldap/ldap_commands.h"
-#include "bench/ldap/slapd.h"
 #include "bench/ldap/load.h"
+#include "bench/ldap/slapd.h"
 #include "tools/command.h"
 #include "tools/progress.h"
 
@@ -208,29 +208,27 @@ AddRates measure_adds(const std::string& dir, std::uint64_t entries, unsigned cl
   return {std::move(bench.ours[0].rates), std::move(bench.theirs[0].rates)};
 }
 
-void add_bench_command(CLI::App& ldap) {
+void add_bench_command(tools::Command ldap) {
   auto options = std::make_shared<BenchOptions>();
-  CLI::App* command = ldap.add_subcommand(
+  tools::Command command = ldap.add_subcommand(
       "bench", "Add and look up entries through slapd, here and in slapd's own database");
   command
-      ->add_option("--dir", options->dir,
-                   "A directory on a disk; a new one is made and removed in it")
-      ->capture_default_str()
-      ->check(CLI::ExistingDirectory);
-  command->add_option("--slapd", options->slapd,
-                      "Where the package slapd is unpacked, or will be (default: the installed "
-                      "one, else build/slapd)");
-  tools::add_count(*command, "--entries", options->entries, "Entries that 16 clients add")
-      ->capture_default_str();
-  command->add_option("--threads", options->threads, "Of our server")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 60));
-  command->add_option("--in-flight", options->in_flight, "Operations under way on each connection")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 64));
-  command->add_flag("--keep", options->keep, "Leave the files, to look at them");
-  tools::add_json_flag(*command, options->json);
-  command->callback([options] {
+      .add_option("--dir", options->dir,
+                  "A directory on a disk; a new one is made and removed in it")
+      .show_default()
+      .existing_directory();
+  command.add_option("--slapd", options->slapd,
+                     "Where the package slapd is unpacked, or will be (default: the installed "
+                     "one, else build/slapd)");
+  tools::add_count(command, "--entries", options->entries, "Entries that 16 clients add")
+      .show_default();
+  command.add_option("--threads", options->threads, "Of our server").show_default().range(1, 60);
+  command.add_option("--in-flight", options->in_flight, "Operations under way on each connection")
+      .show_default()
+      .range(1, 64);
+  command.add_flag("--keep", options->keep, "Leave the files, to look at them");
+  tools::add_json_flag(command, options->json);
+  command.callback([options] {
     std::signal(SIGPIPE, SIG_IGN);  // a server that has gone is told as an error
     tools::print(Bench(*options).run(), options->json);
   });

@@ -10,10 +10,10 @@
 
 #include <fmt/core.h>
 
-#include "bench/ldap/ldap_commands.h"
-#include "bench/ldap/slapd.h"
 #include "apps/ldap/directory.h"
+#include "bench/ldap/ldap_commands.h"
 #include "bench/ldap/load.h"
+#include "bench/ldap/slapd.h"
 #include "tools/command.h"
 #include "tools/progress.h"
 #include "tools/reachability.h"
@@ -206,36 +206,32 @@ class Demo {
 
 }  // namespace
 
-void add_demo_command(CLI::App& ldap) {
+void add_demo_command(tools::Command ldap) {
   constexpr const char* kTreeHelp =
       "Where the package slapd is unpacked, or will be (default: the installed one, else "
       "build/slapd)";
   auto front = std::make_shared<DemoOptions>();
   auto socket = std::make_shared<std::string>("perdure-ldap.sock");
-  CLI::App* slapd = ldap.add_subcommand(
+  tools::Command slapd = ldap.add_subcommand(
       "slapd", "Run a real slapd in front of a server, without root, to try it by hand");
-  slapd->add_option("--socket", *socket, "Where the server listens")->capture_default_str();
-  slapd->add_option("--dir", front->dir, "Where its configuration and its socket go")
-      ->capture_default_str();
-  slapd->add_option("--slapd", front->slapd, kTreeHelp);
-  slapd->callback([front, socket] { be_slapd(*front, *socket); });
+  slapd.add_option("--socket", *socket, "Where the server listens").show_default();
+  slapd.add_option("--dir", front->dir, "Where its configuration and its socket go").show_default();
+  slapd.add_option("--slapd", front->slapd, kTreeHelp);
+  slapd.callback([front, socket] { be_slapd(*front, *socket); });
 
   auto options = std::make_shared<DemoOptions>();
-  CLI::App* command = ldap.add_subcommand(
+  tools::Command command = ldap.add_subcommand(
       "demo", "Fill a directory through a real slapd while both are killed; nothing may be lost");
-  command->add_option("DIR", options->dir, "Where pool, sockets and logs go")
-      ->capture_default_str();
-  command->add_option("--slapd", options->slapd, kTreeHelp);
-  tools::add_count(*command, "--entries", options->entries, "Entries to add")
-      ->capture_default_str();
-  tools::add_count(*command, "--kills", options->kills, "How often both are killed")
-      ->capture_default_str();
-  command->add_option("--clients", options->clients, "Connections that add")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 64));
-  command->add_option("--seed", options->seed, "When they are killed; random if not given");
-  tools::add_json_flag(*command, options->json);
-  command->callback([options] {
+  command.add_option("DIR", options->dir, "Where pool, sockets and logs go").show_default();
+  command.add_option("--slapd", options->slapd, kTreeHelp);
+  tools::add_count(command, "--entries", options->entries, "Entries to add").show_default();
+  tools::add_count(command, "--kills", options->kills, "How often both are killed").show_default();
+  command.add_option("--clients", options->clients, "Connections that add")
+      .show_default()
+      .range(1, 64);
+  command.add_option("--seed", options->seed, "When they are killed; random if not given");
+  tools::add_json_flag(command, options->json);
+  command.callback([options] {
     std::signal(SIGPIPE, SIG_IGN);  // a killed slapd is part of the demonstration
     if (const int code = Demo(*options).run(); code != tools::kDone) tools::leave_with(code);
   });

@@ -3,12 +3,12 @@
 
 namespace perdure::ldap {
 
-void add_ldap_lab_commands(CLI::App& app) {
-  CLI::App* ldap =
+void add_ldap_lab_commands(tools::Command app) {
+  tools::Command ldap =
       app.add_subcommand("ldap", "The LDAP directory (`perdure ldap`) behind a real slapd");
-  ldap->require_subcommand(1);
-  add_demo_command(*ldap);
-  add_bench_command(*ldap);
+  ldap.require_subcommand();
+  add_demo_command(ldap);
+  add_bench_command(ldap);
 }
 
 }  // namespace perdure::ldap

@@ -6,16 +6,16 @@
 #include <string>
 #include <vector>
 
-#include <CLI/CLI.hpp>
+#include "tools/command_line.h"
 
 namespace perdure::ldap {
 
 /// Adds the command with those below.
-void add_ldap_lab_commands(CLI::App& app);
+void add_ldap_lab_commands(tools::Command app);
 /// `ldap demo`: a real slapd and a server of ours, killed while being filled.
-void add_demo_command(CLI::App& ldap);
+void add_demo_command(tools::Command ldap);
 /// `ldap bench`: the same beside slapd's own database.
-void add_bench_command(CLI::App& ldap);
+void add_bench_command(tools::Command ldap);
 
 /// Synced adds a second, turn by turn, of our server and of slapd's back-mdb behind the same slapd.
 struct AddRates {

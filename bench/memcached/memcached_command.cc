@@ -10,10 +10,10 @@
 
 #include <fmt/core.h>
 
-#include "measure/measure.h"
 #include "bench/memcached/load.h"
 #include "bench/memcached/servers.h"
 #include "bench/system.h"
+#include "measure/measure.h"
 #include "measure/table.h"
 #include "perdure/error.h"
 #include "tools/command.h"
@@ -291,65 +291,63 @@ class Bench {
   std::map<std::string, std::pair<std::uint64_t, std::uint64_t>> memory_;
 };
 
-void add_berkeley_command(CLI::App& bench) {
+void add_berkeley_command(tools::Command bench) {
   auto options = std::make_shared<BerkeleyOptions>();
-  CLI::App* command = bench.add_subcommand(
+  tools::Command command = bench.add_subcommand(
       "serve-berkeley",
       "Berkeley DB behind the front end of `perdure serve`, as `memcached` runs it");
-  command->group("");  // not shown: a part of `bench memcached`
-  command->add_option("DIRECTORY", options->directory, "Where its files are")->required();
-  command->add_option("--socket", options->address.socket, "A Unix socket");
-  command->add_option("--port", options->address.port, "or TCP");
-  command->add_option("--threads", options->threads, "Workers");
-  command->add_flag("--safe", options->safe, "Sync every transaction");
-  command->callback([options] { serve_berkeley(*options); });
+  command.hide();  // not shown: a part of `bench memcached`
+  command.add_option("DIRECTORY", options->directory, "Where its files are").required();
+  command.add_option("--socket", options->address.socket, "A Unix socket");
+  command.add_option("--port", options->address.port, "or TCP");
+  command.add_option("--threads", options->threads, "Workers");
+  command.add_flag("--safe", options->safe, "Sync every transaction");
+  command.callback([options] { serve_berkeley(*options); });
 }
 
 }  // namespace
 
-void add_memcached_command(CLI::App& bench) {
+void add_memcached_command(tools::Command bench) {
   add_berkeley_command(bench);
   auto options = std::make_shared<MemcachedOptions>();
-  CLI::App* command = bench.add_subcommand(
+  tools::Command command = bench.add_subcommand(
       "memcached", "perdure serve beside memcached and Berkeley DB, through libmemcached");
-  command->add_option("--only", options->only, "only these systems, as in 'memcached,perdure adr'")
-      ->delimiter(',');
-  command->add_option("--mixes", options->mixes, "get, set, insert/delete (default all)")
-      ->delimiter(',')
-      ->check(CLI::IsMember({"get", "set", "insert/delete"}));
-  command->add_option("--connections", options->connections, "as in 1,16 (default 1,4,16)")
-      ->delimiter(',')
-      ->check(CLI::Range(1, 64));
-  command->add_option("--tmpfs", options->memory_dir, "where files in memory go")
-      ->capture_default_str()
-      ->check(CLI::ExistingDirectory);
-  command->add_option("--disk", options->disk_dir, "where files on a disk go")
-      ->capture_default_str()
-      ->check(CLI::ExistingDirectory);
-  command->add_option("--memcached", options->memcached,
-                      "Where the package memcached is unpacked, or will be (default: the installed "
-                      "one, else build/memcached)");
-  tools::add_count(*command, "--keys", options->keys, "that are got and set")
-      ->capture_default_str();
-  tools::add_count(*command, "--value-bytes", options->value_bytes, "of each value")
-      ->capture_default_str();
+  command.add_option("--only", options->only, "only these systems, as in 'memcached,perdure adr'")
+      .separated_by_commas();
+  command.add_option("--mixes", options->mixes, "get, set, insert/delete (default all)")
+      .separated_by_commas()
+      .one_of({"get", "set", "insert/delete"});
+  command.add_option("--connections", options->connections, "as in 1,16 (default 1,4,16)")
+      .separated_by_commas()
+      .range(1, 64);
+  command.add_option("--tmpfs", options->memory_dir, "where files in memory go")
+      .show_default()
+      .existing_directory();
+  command.add_option("--disk", options->disk_dir, "where files on a disk go")
+      .show_default()
+      .existing_directory();
+  command.add_option("--memcached", options->memcached,
+                     "Where the package memcached is unpacked, or will be (default: the installed "
+                     "one, else build/memcached)");
+  tools::add_count(command, "--keys", options->keys, "that are got and set").show_default();
+  tools::add_count(command, "--value-bytes", options->value_bytes, "of each value").show_default();
   command
-      ->add_option("--threads", options->threads,
-                   "of each server, but Berkeley DB's, which has one for each connection")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 32));
-  command->add_option("--reps", options->repetitions, "runs of each row")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 1000));
-  command->add_option("--seconds", options->seconds, "length of one run")
-      ->capture_default_str()
-      ->check(CLI::Range(0.01, 60.0));
-  tools::add_count(*command, "--seed", options->seed, "of the keys");
-  command->add_flag("--tcp", options->tcp, "TCP over loopback instead of a Unix socket");
-  command->add_flag("--quick", options->quick, "one short run of each: a look, not a measurement");
-  command->add_flag("--offline", options->offline, "do not fetch memcached");
-  tools::add_json_flag(*command, options->json);
-  command->callback([options] {
+      .add_option("--threads", options->threads,
+                  "of each server, but Berkeley DB's, which has one for each connection")
+      .show_default()
+      .range(1, 32);
+  command.add_option("--reps", options->repetitions, "runs of each row")
+      .show_default()
+      .range(1, 1000);
+  command.add_option("--seconds", options->seconds, "length of one run")
+      .show_default()
+      .range(0.01, 60.0);
+  tools::add_count(command, "--seed", options->seed, "of the keys");
+  command.add_flag("--tcp", options->tcp, "TCP over loopback instead of a Unix socket");
+  command.add_flag("--quick", options->quick, "one short run of each: a look, not a measurement");
+  command.add_flag("--offline", options->offline, "do not fetch memcached");
+  tools::add_json_flag(command, options->json);
+  command.callback([options] {
     Bench measured(*options);
     measured.run();
     if (options->json) {

@@ -2,10 +2,10 @@
 // `perdure-lab bench memcached`: Figure 8 of NV-heaps (ASPLOS 2011), and more of its kind.
 #pragma once
 
-#include <CLI/CLI.hpp>
+#include "tools/command_line.h"
 
 namespace perdure::bench::memcached {
 
-void add_memcached_command(CLI::App& bench);
+void add_memcached_command(tools::Command bench);
 
 }  // namespace perdure::bench::memcached

@@ -8,9 +8,9 @@
 
 #include <fmt/format.h>
 
-#include "measure/settings.h"
 #include "bench/system.h"
 #include "bench/tpcc/report.h"
+#include "measure/settings.h"
 #include "tools/command.h"
 
 namespace perdure::bench::tpcc {
@@ -100,66 +100,66 @@ void run(TpccOptions options) {
 
 }  // namespace
 
-void add_tpcc_command(CLI::App& bench) {
+void add_tpcc_command(tools::Command bench) {
   auto options = std::make_shared<TpccOptions>();
-  CLI::App* command = bench.add_subcommand(
+  tools::Command command = bench.add_subcommand(
       "tpcc", "TPC-C on SQLite: transactions in several modes, and what is left");
-  command->add_option("--warehouses", options->load.size.warehouses, "as large as this (default 1)")
-      ->check(CLI::Range(1, 1'000));
+  command.add_option("--warehouses", options->load.size.warehouses, "as large as this (default 1)")
+      .range(1, 1'000);
   command
-      ->add_option("--scale", options->load.size.divisor,
-                   "divides items, customers and orders: a look, not TPC-C (default 1)")
-      ->check(CLI::Range(std::int64_t{1}, kMaxDivisor));
-  command->add_option("--connections", options->load.connections, "each on a thread of its own")
-      ->check(CLI::Range(1, 64));
-  auto* const seconds =
-      command->add_option("--seconds", options->load.seconds, "length of one run (default 10)");
-  seconds->check(CLI::Range(0.001, 86'400.0));
+      .add_option("--scale", options->load.size.divisor,
+                  "divides items, customers and orders: a look, not TPC-C (default 1)")
+      .range(std::int64_t{1}, kMaxDivisor);
+  command.add_option("--connections", options->load.connections, "each on a thread of its own")
+      .range(1, 64);
+  auto seconds =
+      command.add_option("--seconds", options->load.seconds, "length of one run (default 10)");
+  seconds.range(0.001, 86'400.0);
   command
-      ->add_option("--transactions", options->load.transactions,
-                   "length of one run, of all connections together, in place of --seconds")
-      ->check(CLI::Range(1, 1'000'000'000))
-      ->excludes(seconds);
+      .add_option("--transactions", options->load.transactions,
+                  "length of one run, of all connections together, in place of --seconds")
+      .range(1, 1'000'000'000)
+      .excludes(seconds);
   command
-      ->add_option_function<double>(
+      .add_option_function<double>(
           "--warmup",
           [options](const double& asked) {
             options->load.warm_up_seconds = asked;
             options->warm_up_is_asked_for = true;
           },
           "seconds before each run (default 1, with --transactions 0)")
-      ->check(CLI::Range(0.0, 3'600.0));
-  command->add_option("--rounds", options->rounds, "runs of each mode, by turns (default 1)")
-      ->check(CLI::Range(1, 1'000));
+      .range(0.0, 3'600.0);
+  command.add_option("--rounds", options->rounds, "runs of each mode, by turns (default 1)")
+      .range(1, 1'000);
   command
-      ->add_option("--modes", options->modes,
-                   "only these, as in unix/wal/full,unix/delete/extra: VFS, journal_mode and "
-                   "synchronous, or a VFS alone")
-      ->delimiter(',');
+      .add_option("--modes", options->modes,
+                  "only these, as in unix/wal/full,unix/delete/extra: VFS, journal_mode and "
+                  "synchronous, or a VFS alone")
+      .separated_by_commas();
   command
-      ->add_option("--vfs", options->vfses,
-                   "these VFSes also, in mode delete/full (perdure is, where it is there)")
-      ->delimiter(',');
+      .add_option("--vfs", options->vfses,
+                  "these VFSes also, in mode delete/full (perdure is, where it is there)")
+      .separated_by_commas();
   command
-      ->add_option("--extension", options->extension,
-                   "load this SQLite extension first, for the VFSes that it registers")
-      ->check(CLI::ExistingFile);
+      .add_option("--extension", options->extension,
+                  "load this SQLite extension first, for the VFSes that it registers")
+      .existing_file();
   command
-      ->add_option("--cache", options->load.cache_mib,
-                   "MiB of page cache of each connection (default SQLite's own: 2)")
-      ->check(CLI::Range(1, 65'536));
-  command->add_option("--places", options->places, "tmpfs or disk (default both)")
-      ->delimiter(',')
-      ->check(CLI::IsMember({"tmpfs", "disk"}));
-  command->add_option("--tmpfs", options->memory_dir, "where files in memory go (default /dev/shm)")
-      ->check(CLI::ExistingDirectory);
+      .add_option("--cache", options->load.cache_mib,
+                  "MiB of page cache of each connection (default SQLite's own: 2)")
+      .range(1, 65'536);
+  command.add_option("--places", options->places, "tmpfs or disk (default both)")
+      .separated_by_commas()
+      .one_of({"tmpfs", "disk"});
+  command.add_option("--tmpfs", options->memory_dir, "where files in memory go (default /dev/shm)")
+      .existing_directory();
   command
-      ->add_option("--disk", options->disk_dir,
-                   "where files on a disk go (default the current directory)")
-      ->check(CLI::ExistingDirectory);
-  tools::add_count(*command, "--seed", options->load.seed, "of the rows and of the transactions");
-  tools::add_json_flag(*command, options->as_json);
-  command->callback([options] { run(*options); });
+      .add_option("--disk", options->disk_dir,
+                  "where files on a disk go (default the current directory)")
+      .existing_directory();
+  tools::add_count(command, "--seed", options->load.seed, "of the rows and of the transactions");
+  tools::add_json_flag(command, options->as_json);
+  command.callback([options] { run(*options); });
 }
 
 }  // namespace perdure::bench::tpcc

@@ -2,11 +2,11 @@
 // `perdure-lab bench tpcc`: TPC-C on SQLite, on the VFSes and in the modes that are asked for.
 #pragma once
 
-#include <CLI/CLI.hpp>
+#include "tools/command_line.h"
 
 namespace perdure::bench::tpcc {
 
 /// Adds the command to `perdure-lab bench`.
-void add_tpcc_command(CLI::App& bench);
+void add_tpcc_command(tools::Command bench);
 
 }  // namespace perdure::bench::tpcc

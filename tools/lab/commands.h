@@ -5,26 +5,25 @@
 #include <string>
 #include <vector>
 
-#include <CLI/CLI.hpp>
-
 #include "papers/engine_kind.h"
+#include "tools/command_line.h"
 
 namespace perdure::tools {
 
 /// --engine.
-void add_engine_option(CLI::App& command, papers::EngineKind& engine);
+void add_engine_option(Command command, papers::EngineKind& engine);
 
-void add_explore_command(CLI::App& app);
-void add_torture_command(CLI::App& app);
-void add_recover_command(CLI::App& app);
+void add_explore_command(Command app);
+void add_torture_command(Command app);
+void add_recover_command(Command app);
 /// `program`: the words after --.
-void add_sim_command(CLI::App& app, const std::vector<std::string>& program);
+void add_sim_command(Command app, const std::vector<std::string>& program);
 
 }  // namespace perdure::tools
 
 namespace perdure::bench::reproduce {
 
 /// `reproduce`: the evaluation of a paper, run again on this machine, with the paper's values beside ours.
-void add_reproduce_command(CLI::App& app);
+void add_reproduce_command(tools::Command app);
 
 }  // namespace perdure::bench::reproduce

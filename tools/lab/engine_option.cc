@@ -4,7 +4,7 @@
 
 namespace perdure::tools {
 
-void add_engine_option(CLI::App& command, papers::EngineKind& engine) {
+void add_engine_option(Command command, papers::EngineKind& engine) {
   std::vector<std::pair<std::string, papers::EngineKind>> choices;
   for (const papers::EngineKind kind : papers::kEngineKinds)
     choices.emplace_back(papers::engine_name(kind), kind);

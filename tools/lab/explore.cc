@@ -79,8 +79,8 @@ int explore(const ExploreOptions& options) {
   for (const std::string& name : options.names) {
     if (std::none_of(known.begin(), known.end(),
                      [&](const crash::Subject& subject) { return subject.name == name; }))
-      throw Exception(Code::kInvalid,
-                      "no scenario is called '" + name + "'; `perdure-lab explore --list` names them");
+      throw Exception(Code::kInvalid, "no scenario is called '" + name +
+                                          "'; `perdure-lab explore --list` names them");
   }
   crash::SuiteOptions suite;
   if (options.exhaustive) suite.explore = crash::Options::exhaustive();
@@ -122,45 +122,44 @@ int explore(const ExploreOptions& options) {
 
 }  // namespace
 
-void add_explore_command(CLI::App& app) {
+void add_explore_command(Command app) {
   auto options = std::make_shared<ExploreOptions>();
-  CLI::App* command = app.add_subcommand(
+  Command command = app.add_subcommand(
       "explore", "Cut the power at every moment of a scenario, recover, and judge");
-  CLI::Option* names = command->add_option("SCENARIO", options->names, "Scenarios to explore");
-  CLI::Option* listing =
-      command->add_flag("--list", options->list, "List the scenarios and what each proves");
-  CLI::Option* all =
-      command->add_flag("--all", options->all, "Every scenario, and then the canaries");
-  CLI::Option* replaying =
-      command->add_option("--replay", options->replay, "The one image that a violation named");
-  listing->excludes(names)->excludes(all)->excludes(replaying);
-  all->excludes(names)->excludes(replaying);
-  replaying->excludes(names);
-  command->add_flag("--exhaustive", options->exhaustive,
-                    "Enumerate instead of sampling, as far as that is possible");
-  CLI::Option* canaries =
-      command->add_flag("--canaries", options->canaries,
-                        "Also leave out each flush and fence in turn: each must be noticed");
-  command->add_flag("--no-canaries", options->no_canaries, "With --all: only the scenarios")
-      ->excludes(canaries);
-  command->add_option("--seed", options->seed, "Of the samples")->capture_default_str();
+  Option names = command.add_option("SCENARIO", options->names, "Scenarios to explore");
+  Option listing =
+      command.add_flag("--list", options->list, "List the scenarios and what each proves");
+  Option all = command.add_flag("--all", options->all, "Every scenario, and then the canaries");
+  Option replaying =
+      command.add_option("--replay", options->replay, "The one image that a violation named");
+  listing.excludes(names).excludes(all).excludes(replaying);
+  all.excludes(names).excludes(replaying);
+  replaying.excludes(names);
+  command.add_flag("--exhaustive", options->exhaustive,
+                   "Enumerate instead of sampling, as far as that is possible");
+  Option canaries =
+      command.add_flag("--canaries", options->canaries,
+                       "Also leave out each flush and fence in turn: each must be noticed");
+  command.add_flag("--no-canaries", options->no_canaries, "With --all: only the scenarios")
+      .excludes(canaries);
+  command.add_option("--seed", options->seed, "Of the samples").show_default();
   command
-      ->add_option("--depth", options->depth,
-                   "Cuts in a row: 2 cuts recoveries, 3 the recoveries from that")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 4));
-  command->add_option("--threads", options->threads, "Scenarios at the same time")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 256));
-  add_json_flag(*command, options->json);
-  command->callback([options] {
+      .add_option("--depth", options->depth,
+                  "Cuts in a row: 2 cuts recoveries, 3 the recoveries from that")
+      .show_default()
+      .range(1, 4);
+  command.add_option("--threads", options->threads, "Scenarios at the same time")
+      .show_default()
+      .range(1, 256);
+  add_json_flag(command, options->json);
+  command.callback([options] {
     if (options->list) return list(*options);
     if (!options->all && options->names.empty() && options->replay.empty())
-      throw CLI::ValidationError("explore", "name a scenario, or --all, or --list");
+      refuse("explore", "name a scenario, or --all, or --list");
     const int code = options->replay.empty() ? explore(*options) : replay(*options);
     if (code != kDone) leave_with(code);
   });
-  command->footer(
+  command.footer(
       "Examples:\n"
       "  perdure-lab explore --all                      what the tests run\n"
       "  perdure-lab explore growth --exhaustive        one scenario, in full\n"

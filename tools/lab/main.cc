@@ -36,7 +36,7 @@ void take_program(int& argc, char** argv) {
   }
 }
 
-void add_commands(CLI::App& app) {
+void add_commands(perdure::tools::Command app) {
   perdure::tools::add_explore_command(app);
   perdure::tools::add_torture_command(app);
   perdure::tools::add_recover_command(app);

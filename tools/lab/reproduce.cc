@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "tools/lab/commands.h"
-
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -20,6 +18,7 @@
 #include "papers/thynvm/evaluation/runtime.h"
 #include "papers/thynvm/evaluation/sections.h"
 #include "tools/command.h"
+#include "tools/lab/commands.h"
 
 namespace perdure::bench::reproduce {
 namespace {
@@ -239,7 +238,7 @@ Evaluation begin_evaluation(const Paper& paper, const Settings& settings) {
   return evaluation;
 }
 
-/// Errors: CLI::ValidationError for a section that the paper does not have.
+/// Refuses a section that the paper does not have.
 void refuse_foreign(const Paper& paper, const std::vector<std::string>& only) {
   std::string all;
   for (const Experiment& experiment : paper.experiments) {
@@ -252,15 +251,14 @@ void refuse_foreign(const Paper& paper, const std::vector<std::string>& only) {
                  experiment.ids.end();
         });
     if (!known)
-      throw CLI::ValidationError("--only",
-                                 std::string(paper.name) + " has no '" + id + "', but " + all);
+      tools::refuse("--only", std::string(paper.name) + " has no '" + id + "', but " + all);
   }
 }
 
 void run(const ReproduceOptions& options) {
   const auto start = std::chrono::steady_clock::now();
   if (options.runtime && options.paper != thynvm::paper::kName)
-    throw CLI::ValidationError("--runtime", "only thynvm has it");
+    tools::refuse("--runtime", "only thynvm has it");
   const Paper& paper = options.runtime ? runtime_of_thynvm() : paper_called(options.paper);
   refuse_foreign(paper, options.only);
   // Before minutes are spent: can the reports be written?
@@ -285,56 +283,55 @@ void run(const ReproduceOptions& options) {
   std::fputs(text_of(evaluation).c_str(), stdout);
 }
 
-void add_worker(CLI::App& app) {
+void add_worker(tools::Command app) {
   struct Work {
     std::string path;
     std::uint64_t objects = 0;
     std::uint64_t transactions = 0;
   };
   auto work = std::make_shared<Work>();
-  CLI::App* worker =
-      app.add_subcommand("reproduce-worker", "The process that reincarnation kills")->group("");
-  worker->add_option("file", work->path)->required();
-  worker->add_option("--objects", work->objects);
-  worker->add_option("--transactions", work->transactions);
-  worker->callback([work] { work_until_killed(work->path, work->objects, work->transactions); });
+  tools::Command worker =
+      app.add_subcommand("reproduce-worker", "The process that reincarnation kills").hide();
+  worker.add_option("file", work->path).required();
+  worker.add_option("--objects", work->objects);
+  worker.add_option("--transactions", work->transactions);
+  worker.callback([work] { work_until_killed(work->path, work->objects, work->transactions); });
 }
 
 }  // namespace
 
-void add_reproduce_command(CLI::App& app) {
+void add_reproduce_command(tools::Command app) {
   auto options = std::make_shared<ReproduceOptions>();
-  CLI::App* command = app.add_subcommand(
+  tools::Command command = app.add_subcommand(
       "reproduce", "Run a paper's evaluation on this machine, its values beside ours");
   std::vector<std::string> names;
   for (const Paper& paper : papers()) names.emplace_back(paper.name);
-  command->add_option("paper", options->paper, "mnemosyne, blurred, softwrap, nvheaps or thynvm")
-      ->required()
-      ->check(CLI::IsMember(names));
-  command->add_option("--only", options->only, "only these, as in figure4,table5")->delimiter(',');
-  CLI::Option* quick = command->add_flag("--quick", options->quick,
+  command.add_option("paper", options->paper, "mnemosyne, blurred, softwrap, nvheaps or thynvm")
+      .required()
+      .one_of(names);
+  command.add_option("--only", options->only, "only these, as in figure4,table5")
+      .separated_by_commas();
+  tools::Option quick = command.add_flag("--quick", options->quick,
                                          "tiny sizes, two short runs: a look, not a measurement");
-  command->add_flag("--full", options->full, "the paper's sizes and more runs: takes long")
-      ->excludes(quick);
+  command.add_flag("--full", options->full, "the paper's sizes and more runs: takes long")
+      .excludes(quick);
   command
-      ->add_option("--dir", options->dir,
-                   "where pools and files go: a file system in memory (default /dev/shm)")
-      ->check(CLI::ExistingDirectory);
+      .add_option("--dir", options->dir,
+                  "where pools and files go: a file system in memory (default /dev/shm)")
+      .existing_directory();
   command
-      ->add_option(
+      .add_option(
           "--disk", options->disk_dir,
           "where the files of nvheaps' figure7 and the state directories of --runtime go, on "
           "a disk (default the current directory)")
-      ->check(CLI::ExistingDirectory);
-  command->add_flag("--runtime", options->runtime,
-                    "with thynvm: measure `perdure run` on this machine, instead of the simulator");
-  tools::add_count(*command, "--seed", options->seed, "of the keys");
-  command->add_option("--reps", options->repetitions, "runs of each measurement")
-      ->check(CLI::Range(1, 1000));
-  command->add_option("--json", options->json_file, "write the report as JSON into this file");
-  command->add_option("--html", options->html_file,
-                      "write it as a page with charts into this file");
-  command->callback([options] { run(*options); });
+      .existing_directory();
+  command.add_flag("--runtime", options->runtime,
+                   "with thynvm: measure `perdure run` on this machine, instead of the simulator");
+  tools::add_count(command, "--seed", options->seed, "of the keys");
+  command.add_option("--reps", options->repetitions, "runs of each measurement").range(1, 1000);
+  command.add_option("--json", options->json_file, "write the report as JSON into this file");
+  command.add_option("--html", options->html_file, "write it as a page with charts into this file");
+  command.callback([options] { run(*options); });
   add_worker(app);
 }
 

@@ -232,99 +232,96 @@ int prove(const ProveOptions& options) {
   return holds ? kDone : kNegative;
 }
 
-void add_prove_command(CLI::App& sim) {
+void add_prove_command(Command sim) {
   auto options = std::make_shared<ProveOptions>();
-  CLI::App* command =
+  Command command =
       sim.add_subcommand("prove",
                          "Look at every state of the checkpointing protocol: every order of "
                          "stores, checkpoint steps, power cuts, recoveries");
-  command->add_flag("--no-mutants", options->no_mutants, "Only the protocol itself");
+  command.add_flag("--no-mutants", options->no_mutants, "Only the protocol itself");
   std::vector<std::string> names;
   for (int i = 1; i < prover::kMutants; ++i) names.emplace_back(mutant_name(prover::Mutant(i)));
-  command->add_option("--story", options->story, "How one mutant goes wrong, step by step")
-      ->check(CLI::IsMember(names))
-      ->type_name("MUTANT");
-  add_json_flag(*command, options->json);
-  command->callback([options] {
+  command.add_option("--story", options->story, "How one mutant goes wrong, step by step")
+      .one_of(names)
+      .type_name("MUTANT");
+  add_json_flag(command, options->json);
+  command.callback([options] {
     if (const int code = prove(*options); code != kDone) leave_with(code);
   });
-  command->footer("Exit codes: 0 no violation and every mutant noticed; 1 otherwise.");
+  command.footer("Exit codes: 0 no violation and every mutant noticed; 1 otherwise.");
 }
 
 }  // namespace
 
-void add_sim_command(CLI::App& app, const std::vector<std::string>& program) {
+void add_sim_command(Command app, const std::vector<std::string>& program) {
   auto options = std::make_shared<SimOptions>();
   options->program = program;
-  CLI::App* command = app.add_subcommand(
+  Command command = app.add_subcommand(
       "sim",
       "Run a program on simulated memory systems: ThyNVM, journaling, shadow paging, DRAM, NVM");
-  command->add_option("WORKLOAD", options->workload,
-                      "One of --list; or, after --, any x86-64 Linux program and its arguments");
-  command->add_flag("--list", options->list, "List workloads and systems");
-  CLI::Option* trace = command->add_option("--trace", options->trace, "Replay this recorded trace")
-                           ->check(CLI::ExistingFile);
-  command->add_option("--record", options->record, "Also record what was run, as a trace")
-      ->excludes(trace);
+  command.add_option("WORKLOAD", options->workload,
+                     "One of --list; or, after --, any x86-64 Linux program and its arguments");
+  command.add_flag("--list", options->list, "List workloads and systems");
+  Option trace =
+      command.add_option("--trace", options->trace, "Replay this recorded trace").existing_file();
+  command.add_option("--record", options->record, "Also record what was run, as a trace")
+      .excludes(trace);
   std::vector<std::string> systems;
   for (const System system : memory::kSystems) systems.emplace_back(system_name(system));
   command
-      ->add_option(
-          "--systems", options->systems,
-          "Of " + fmt::format("{}", fmt::join(systems, ", ")) + " (default the first five)")
-      ->delimiter(',')
-      ->check(CLI::IsMember(systems))
-      ->type_name("NAMES");
+      .add_option("--systems", options->systems,
+                  "Of " + fmt::format("{}", fmt::join(systems, ", ")) + " (default the first five)")
+      .separated_by_commas()
+      .one_of(systems)
+      .type_name("NAMES");
   add_choice<Reading>(
-      *command, "--model", options->reading,
+      command, "--model", options->reading,
       {{"paper-code", Reading::kPaperCode}, {"strict", Reading::kStrict}},
       "paper-code (default): what the authors' simulator does; strict: what their text says");
-  add_count(*command, "--instructions", options->source.instructions,
+  add_count(command, "--instructions", options->source.instructions,
             "Of a program: at most so many")
-      ->capture_default_str();
-  add_count(*command, "--skip", options->source.skip,
+      .show_default();
+  add_count(command, "--skip", options->source.skip,
             "Of a program after --: so many come first, not simulated");
-  command->add_option("--input", options->source.input, "Standard input of a program after --")
-      ->check(CLI::ExistingFile);
-  add_count(*command, "--factor", options->source.factor,
+  command.add_option("--input", options->source.input, "Standard input of a program after --")
+      .existing_file();
+  add_count(command, "--factor", options->source.factor,
             "Size of random, streaming, sliding; the paper's is 3")
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str();
-  add_count(*command, "--value", options->source.value_bytes, "Bytes of a value in hash and rbtree")
-      ->check(CLI::Range(16, 4096))
-      ->capture_default_str();
-  add_count(*command, "--operations", options->source.operations, "Of hash and rbtree")
-      ->capture_default_str();
-  add_count(*command, "--cuts", options->cuts,
+      .range(1, 1000)
+      .show_default();
+  add_count(command, "--value", options->source.value_bytes, "Bytes of a value in hash and rbtree")
+      .range(16, 4096)
+      .show_default();
+  add_count(command, "--operations", options->source.operations, "Of hash and rbtree")
+      .show_default();
+  add_count(command, "--cuts", options->cuts,
             "Cut the power so often at random moments, recover, and compare all memory");
   command
-      ->add_option("--epoch", options->epoch_ms,
-                   "Longest epoch, in ms (strict: 10; paper-code: no limit)")
-      ->check(CLI::Range(0.01, 10'000.0));
-  add_count(*command, "--blocks", options->block_entries, "Entries of the block table (2048)")
-      ->check(CLI::Range(16, 1 << 20));
-  add_count(*command, "--pages", options->page_entries,
+      .add_option("--epoch", options->epoch_ms,
+                  "Longest epoch, in ms (strict: 10; paper-code: no limit)")
+      .range(0.01, 10'000.0);
+  add_count(command, "--blocks", options->block_entries, "Entries of the block table (2048)")
+      .range(16, 1 << 20);
+  add_count(command, "--pages", options->page_entries,
             "Entries of the page table: pages of DRAM (4096)")
-      ->check(CLI::Range(16, 1 << 20));
+      .range(16, 1 << 20);
   command
-      ->add_option("--nvm-times", options->nvm_times,
-                   "NVM whose row misses take so many times as long")
-      ->check(CLI::Range(0.1, 100.0));
-  add_count(*command, "--seed", options->source.seed, "Of generators and power cuts")
-      ->capture_default_str();
-  add_json_flag(*command, options->json);
-  add_prove_command(*command);
-  command->callback([command, options] {
-    if (!command->get_subcommands().empty()) return;
+      .add_option("--nvm-times", options->nvm_times,
+                  "NVM whose row misses take so many times as long")
+      .range(0.1, 100.0);
+  add_count(command, "--seed", options->source.seed, "Of generators and power cuts").show_default();
+  add_json_flag(command, options->json);
+  add_prove_command(command);
+  command.callback([command, options] {
+    if (command.subcommand_given()) return;
     if (options->list) return list(options->json);
     const int sources = int(!options->workload.empty()) + int(!options->trace.empty()) +
                         int(!options->program.empty());
     if (sources != 1)
-      throw CLI::ValidationError("sim",
-                                 "name one workload (--list), or --trace FILE, or -- PROGRAM ARGS");
+      refuse("sim", "name one workload (--list), or --trace FILE, or -- PROGRAM ARGS");
     if (const int code = simulate(*options); code != kDone) leave_with(code);
   });
-  command->footer(
+  command.footer(
       "Examples:\n"
       "  perdure-lab sim random                         the paper's five systems under random "
       "accesses\n"
@@ -332,7 +329,8 @@ void add_sim_command(CLI::App& app, const std::vector<std::string>& program) {
       "  perdure-lab sim gcc --instructions 1000000000  an unmodified compiler\n"
       "  perdure-lab sim -- sort big.txt                any program\n"
       "  perdure-lab sim sliding --cuts 200             and what recovery makes of 200 power cuts\n"
-      "  perdure-lab sim prove                          the protocol itself, in every reachable state\n"
+      "  perdure-lab sim prove                          the protocol itself, in every reachable "
+      "state\n"
       "Exit codes: 0 done; 1 a power cut or a proof showed a violation.");
 }
 

@@ -350,19 +350,19 @@ class Torture {
 
 }  // namespace
 
-void add_torture_command(CLI::App& app) {
+void add_torture_command(Command app) {
   const auto add = [&](const char* name, const char* about, void (*run)(const TortureOptions&)) {
     auto options = std::make_shared<TortureOptions>();
-    CLI::App* command = app.add_subcommand(name, about);
-    command->add_option("FILE", options->file, "The pool; made if it is not there")->required();
-    command->add_option("--threads", options->threads, "Threads of the worker")
-        ->capture_default_str()
-        ->check(CLI::Range(std::size_t{1}, kMaxTortureThreads));
-    command->add_flag("--change", options->change,
-                      "Another engine after each kill, another truncation every few milliseconds");
-    add_open_options(*command, options->pool);
-    add_engine_option(*command, options->pool.engine);
-    command->callback([options, run] {
+    Command command = app.add_subcommand(name, about);
+    command.add_option("FILE", options->file, "The pool; made if it is not there").required();
+    command.add_option("--threads", options->threads, "Threads of the worker")
+        .show_default()
+        .range(std::size_t{1}, kMaxTortureThreads);
+    command.add_flag("--change", options->change,
+                     "Another engine after each kill, another truncation every few milliseconds");
+    add_open_options(command, options->pool);
+    add_engine_option(command, options->pool.engine);
+    command.callback([options, run] {
       options->domain = domain_name(options->pool.domain);
       run(*options);
     });
@@ -374,16 +374,16 @@ void add_torture_command(CLI::App& app) {
           [](const TortureOptions& chosen) {
             if (const int code = Torture(chosen).run(); code != kDone) leave_with(code);
           });
-  add_count(*torture, "--kills", options->kills, "How often")->capture_default_str();
+  add_count(torture, "--kills", options->kills, "How often").show_default();
   torture
-      ->add_option("--seconds-per-run", options->seconds_per_run,
-                   "A kill comes within this time of the work, at random")
-      ->capture_default_str()
-      ->check(CLI::Range(0.0, 3600.0));
-  torture->add_option("--seed", options->seed, "Of the moments of the kills; random if not given");
-  add_create_options(*torture, options->pool);
-  add_json_flag(*torture, options->json);
-  torture->footer(
+      .add_option("--seconds-per-run", options->seconds_per_run,
+                  "A kill comes within this time of the work, at random")
+      .show_default()
+      .range(0.0, 3600.0);
+  torture.add_option("--seed", options->seed, "Of the moments of the kills; random if not given");
+  add_create_options(torture, options->pool);
+  add_json_flag(torture, options->json);
+  torture.footer(
       "Transfers between accounts and puts and erasures in a hash map, from several threads. Every "
       "committed\n"
       "transaction is determined by its number, so each recovery is compared word for word with "
@@ -392,7 +392,7 @@ void add_torture_command(CLI::App& app) {
       "  perdure-lab torture /dev/shm/t.pool --kills 500     process death, memory\n"
       "  perdure-lab torture ./t.pool --kills 200            the same on a file, synced by every "
       "commit");
-  add("torture-worker", "The process that torture kills", work).first->group("");
+  add("torture-worker", "The process that torture kills", work).first.hide();
 }
 
 }  // namespace perdure::tools

@@ -5,13 +5,13 @@
 #include "perdure/api/pool_core.h"
 #include "perdure/checkpoint/arena_inspection.h"
 #include "perdure/object/core.h"
-#include "tools/perdure/arena.h"
 #include "tools/command.h"
+#include "tools/perdure/arena.h"
 #include "tools/perdure/commands.h"
 #include "tools/perdure/finding.h"
 #include "tools/perdure/mentions.h"
-#include "tools/reachability.h"
 #include "tools/perdure/space.h"
+#include "tools/reachability.h"
 
 namespace perdure::tools {
 namespace {
@@ -175,19 +175,19 @@ class Check {
 
 }  // namespace
 
-void add_check_command(CLI::App& app) {
+void add_check_command(Command app) {
   auto options = std::make_shared<CheckOptions>();
-  CLI::App* command = app.add_subcommand(
+  Command command = app.add_subcommand(
       "check", "Verify superblock, tables, logs, heap and reachability, and report leaks");
   command
-      ->add_option("FILE", options->file,
-                   "The pool, the arena, or the directory of an address space")
-      ->required();
-  add_count(*command, "--limit", options->limit, "Leaked objects to list")->capture_default_str();
-  command->add_flag("--leaks", options->by_class,
-                    "Also tell how many objects of each class leaked, in a heap of objects");
-  add_json_flag(*command, options->json);
-  command->callback([options] {
+      .add_option("FILE", options->file,
+                  "The pool, the arena, or the directory of an address space")
+      .required();
+  add_count(command, "--limit", options->limit, "Leaked objects to list").show_default();
+  command.add_flag("--leaks", options->by_class,
+                   "Also tell how many objects of each class leaked, in a heap of objects");
+  add_json_flag(command, options->json);
+  command.callback([options] {
     int code = kDone;
     if (checkpoint::is_arena(options->file)) {
       const Report report = check_arena(options->file);
@@ -198,7 +198,7 @@ void add_check_command(CLI::App& app) {
     }
     if (code != kDone) leave_with(code);
   });
-  command->footer(
+  command.footer(
       "Each finding says what is wrong, at which byte, and what can be done. The file is never "
       "changed.\n"
       "An arena has no types: of what is in it, the tables of the heap and the roots are checked.\n"

@@ -2,15 +2,15 @@
 // The commands of `perdure` on files of pools, address spaces, object heaps and arenas.
 #pragma once
 
-#include <CLI/CLI.hpp>
+#include "tools/command_line.h"
 
 namespace perdure::tools {
 
 /// create, info, recover.
-void add_pool_commands(CLI::App& app);
-void add_check_command(CLI::App& app);
-void add_reclaim_command(CLI::App& app);
-void add_compact_command(CLI::App& app);
-void add_dump_command(CLI::App& app);
+void add_pool_commands(Command app);
+void add_check_command(Command app);
+void add_reclaim_command(Command app);
+void add_compact_command(Command app);
+void add_dump_command(Command app);
 
 }  // namespace perdure::tools

@@ -17,8 +17,8 @@
 #include "tools/command.h"
 #include "tools/perdure/commands.h"
 #include "tools/perdure/mentions.h"
-#include "tools/progress.h"
 #include "tools/perdure/space.h"
+#include "tools/progress.h"
 
 namespace perdure::tools {
 namespace {
@@ -297,20 +297,20 @@ Report compact_space(const CompactOptions& options) {
 
 }  // namespace
 
-void add_compact_command(CLI::App& app) {
+void add_compact_command(Command app) {
   auto options = std::make_shared<CompactOptions>();
-  CLI::App* command = app.add_subcommand(
+  Command command = app.add_subcommand(
       "compact", "Copy a pool or an address space without what nobody can find any more");
-  command->add_option("FROM", options->from, "The pool, or the directory of an address space")
-      ->required();
-  command->add_option("TO", options->to, "The copy; must not exist yet")->required();
-  add_json_flag(*command, options->json);
-  command->callback([options] {
+  command.add_option("FROM", options->from, "The pool, or the directory of an address space")
+      .required();
+  command.add_option("TO", options->to, "The copy; must not exist yet").required();
+  add_json_flag(command, options->json);
+  command.callback([options] {
     refuse_existing(options->to);
     print(is_space(options->from) ? compact_space(*options) : compact_pool(*options),
           options->json);
   });
-  command->footer(
+  command.footer(
       "Left out are objects of the heap that no root, static variable, region or found object "
       "refers to\nby an aligned word: an address, or a link. What is kept stays at its place, "
       "because programs hold\naddresses; its logs are empty, and space behind the last object is "

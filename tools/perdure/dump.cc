@@ -149,15 +149,15 @@ void dump(const DumpOptions& options) {
 
 }  // namespace
 
-void add_dump_command(CLI::App& app) {
+void add_dump_command(Command app) {
   auto options = std::make_shared<DumpOptions>();
-  CLI::App* command =
+  Command command =
       app.add_subcommand("dump", "Show superblock, tables, state words, logs and heap of a pool");
-  command->add_option("FILE", options->file, "The pool")->required();
-  command->add_option("--limit", options->limit, "Log records to show")->capture_default_str();
-  add_json_flag(*command, options->json);
-  command->callback([options] { dump(*options); });
-  command->footer("Shows the file as it lies there, before recovery; changes nothing.");
+  command.add_option("FILE", options->file, "The pool").required();
+  command.add_option("--limit", options->limit, "Log records to show").show_default();
+  add_json_flag(command, options->json);
+  command.callback([options] { dump(*options); });
+  command.footer("Shows the file as it lies there, before recovery; changes nothing.");
 }
 
 }  // namespace perdure::tools

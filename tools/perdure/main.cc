@@ -27,7 +27,7 @@ constexpr const char* kAbout =
 
 perdure-lab measures and proves: benchmarks, papers, power cuts, kills, simulated memories.)";
 
-void add_commands(CLI::App& app) {
+void add_commands(perdure::tools::Command app) {
   perdure::tools::add_pool_commands(app);
   perdure::tools::add_check_command(app);
   perdure::tools::add_reclaim_command(app);
@@ -38,13 +38,13 @@ void add_commands(CLI::App& app) {
 #ifdef PERDURE_WITH_MEMCACHED
   perdure::memcached::add_serve_command(app);
 #else
-  app.add_subcommand("serve", "(not in this build: libevent was not there)")
-      ->allow_extras()
-      ->callback([] {
-        throw perdure::Exception(perdure::Code::kMisuse,
-                                 "serve: built without libevent; install libevent-dev and build "
-                                 "again");
-      });
+  const perdure::tools::Command serve =
+      app.add_subcommand("serve", "(not in this build: libevent was not there)");
+  serve.allow_extras();
+  serve.callback([] {
+    throw perdure::Exception(perdure::Code::kMisuse,
+                             "serve: built without libevent; install libevent-dev and build again");
+  });
 #endif
   perdure::run::add_run_commands(app);
 }

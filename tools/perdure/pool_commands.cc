@@ -8,8 +8,8 @@
 #include "perdure/api/pool_core.h"
 #include "perdure/checkpoint/arena_inspection.h"
 #include "perdure/expert.h"
-#include "tools/perdure/arena.h"
 #include "tools/command.h"
+#include "tools/perdure/arena.h"
 #include "tools/perdure/commands.h"
 #include "tools/perdure/space.h"
 
@@ -89,28 +89,28 @@ void recover(const PoolCommandOptions& options) {
 
 }  // namespace
 
-void add_pool_commands(CLI::App& app) {
+void add_pool_commands(Command app) {
   auto add = [&](const char* name, const char* about, void (*run)(const PoolCommandOptions&)) {
     auto options = std::make_shared<PoolCommandOptions>();
-    CLI::App* command = app.add_subcommand(name, about);
-    command->add_option("FILE", options->file, "The pool")->required();
-    add_json_flag(*command, options->json);
-    command->callback([options, run] { run(*options); });
+    Command command = app.add_subcommand(name, about);
+    command.add_option("FILE", options->file, "The pool").required();
+    add_json_flag(command, options->json);
+    command.callback([options, run] { run(*options); });
     return std::pair(command, options);
   };
   const auto [creating, create_options] =
       add("create", "Create an empty pool; an existing file is never touched", create);
-  add_create_options(*creating, create_options->pool);
-  add_open_options(*creating, create_options->pool);
-  creating->footer("Example:  perdure create words.pool --capacity 4G --ring 256K --slots 8");
+  add_create_options(creating, create_options->pool);
+  add_open_options(creating, create_options->pool);
+  creating.footer("Example:  perdure create words.pool --capacity 4G --ring 256K --slots 8");
   add("info",
       "Tell what a pool, an arena, or the directory of an address space holds; changes nothing",
       info)
-      .first->footer("Example:  perdure info words.pool --json | jq .objects");
+      .first.footer("Example:  perdure info words.pool --json | jq .objects");
   const auto [recovering, recover_options] =
       add("recover", "Replay what a crash left in the logs, and close", recover);
-  add_open_options(*recovering, recover_options->pool);
-  recovering->footer(
+  add_open_options(recovering, recover_options->pool);
+  recovering.footer(
       "Every open does this by itself; the command is for scripts that want it done, and told.");
 }
 

@@ -41,14 +41,14 @@ void reclaim(const ReclaimOptions& options) {
 
 }  // namespace
 
-void add_reclaim_command(CLI::App& app) {
+void add_reclaim_command(Command app) {
   auto options = std::make_shared<ReclaimOptions>();
-  CLI::App* command =
+  Command command =
       app.add_subcommand("reclaim", "Free what nothing reaches in a heap of objects: circles");
-  command->add_option("FILE", options->file, "The heap")->required();
-  add_json_flag(*command, options->json);
-  command->callback([options] { reclaim(*options); });
-  command->footer(
+  command.add_option("FILE", options->file, "The heap").required();
+  add_json_flag(command, options->json);
+  command.callback([options] { reclaim(*options); });
+  command.footer(
       "`perdure check --leaks` lists what would be freed. Weak references to it become null; the "
       "destructors of its\nclasses do not run. Cut off, it may be run again.");
 }

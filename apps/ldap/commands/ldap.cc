@@ -247,19 +247,19 @@ A server has its pool for itself: load into a pool that nobody serves, or use ld
 
 }  // namespace
 
-void add_ldap_commands(CLI::App& app) {
-  CLI::App* ldap = app.add_subcommand("ldap", kAbout);
-  ldap->require_subcommand(1);
+void add_ldap_commands(tools::Command app) {
+  tools::Command ldap = app.add_subcommand("ldap", kAbout);
+  ldap.require_subcommand();
   const auto add = [&](const char* name, const char* about, void (*run)(const LdapOptions&)) {
     auto options = std::make_shared<LdapOptions>();
     options->options.ring_bytes = kRingBytes;
-    CLI::App* command = ldap->add_subcommand(name, about);
-    command->add_option("--pool", options->pool, "The pool")->capture_default_str();
-    tools::add_json_flag(*command, options->json);
-    command->callback([options, run] { run(*options); });
+    tools::Command command = ldap.add_subcommand(name, about);
+    command.add_option("--pool", options->pool, "The pool").show_default();
+    tools::add_json_flag(command, options->json);
+    command.callback([options, run] { run(*options); });
     return std::pair(command, options);
   };
-  const auto add_writing = [](CLI::App& command, LdapOptions& options) {
+  const auto add_writing = [](tools::Command command, LdapOptions& options) {
     command.add_option("--index", options.index,
                        "Attributes found by equality without looking at every entry, as "
                        "uid,cn,mail, or none; a pool remembers them");
@@ -269,37 +269,36 @@ void add_ldap_commands(CLI::App& app) {
 
   const auto [serving, serve_options] =
       add("serve", "Answer slapd's socket back end, until SIGTERM", serve);
-  serving->add_option("--socket", serve_options->socket, "Where slapd finds the server")
-      ->capture_default_str();
+  serving.add_option("--socket", serve_options->socket, "Where slapd finds the server")
+      .show_default();
   serving
-      ->add_option("--threads", serve_options->threads,
-                   "Requests under way at a time; at least slapd's own threads (16)")
-      ->capture_default_str()
-      ->check(CLI::Range(1u, kMaxThreads));
-  CLI::Option* file = serving->add_option("--password-file", serve_options->password_file,
+      .add_option("--threads", serve_options->threads,
+                  "Requests under way at a time; at least slapd's own threads (16)")
+      .show_default()
+      .range(1u, kMaxThreads);
+  tools::Option file = serving.add_option("--password-file", serve_options->password_file,
                                           "The admin's password, or {CRYPT} and its hash");
   serving
-      ->add_option("--admin", serve_options->admin,
-                   "A name that may bind without an entry; slapd's rootdn")
-      ->needs(file);
-  add_writing(*serving, *serve_options);
+      .add_option("--admin", serve_options->admin,
+                  "A name that may bind without an entry; slapd's rootdn")
+      .needs(file);
+  add_writing(serving, *serve_options);
 
   const auto [loading, load_options] =
       add("load", "Add the entries of an LDIF file, each durably; the first may be a suffix", load);
-  loading->add_option("INPUT", load_options->input, "The file; - is standard input")
-      ->capture_default_str();
-  add_writing(*loading, *load_options);
+  loading.add_option("INPUT", load_options->input, "The file; - is standard input").show_default();
+  add_writing(loading, *load_options);
 
   const auto [searching, search_options] =
       add("search", "Print the entries that a filter finds, as LDIF", search);
-  searching->add_option("FILTER", search_options->filter, "As (uid=ada)")->capture_default_str();
-  searching->add_option("--base", search_options->base, "Where to begin (default: everywhere)");
-  tools::add_choice<std::string>(*searching, "--scope", search_options->scope,
+  searching.add_option("FILTER", search_options->filter, "As (uid=ada)").show_default();
+  searching.add_option("--base", search_options->base, "Where to begin (default: everywhere)");
+  tools::add_choice<std::string>(searching, "--scope", search_options->scope,
                                  {{"base", "base"}, {"one", "one"}, {"sub", "sub"}},
                                  "base, one (level), or sub, the default");
-  tools::add_count(*searching, "--limit", search_options->limit, "At most so many; 0: all");
+  tools::add_count(searching, "--limit", search_options->limit, "At most so many; 0: all");
 
-  ldap->footer(kFooter);  // last: commands take over the footer that they are born under
+  ldap.footer(kFooter);  // last: commands take over the footer that they are born under
 }
 
 }  // namespace perdure::ldap

@@ -2,10 +2,10 @@
 // The directory for people and scripts: `perdure ldap …`.
 #pragma once
 
-#include <CLI/CLI.hpp>
+#include "tools/command_line.h"
 
 namespace perdure::ldap {
 
-void add_ldap_commands(CLI::App& app);
+void add_ldap_commands(tools::Command app);
 
 }  // namespace perdure::ldap

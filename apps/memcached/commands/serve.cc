@@ -29,14 +29,14 @@ struct ServeOptions {
 };
 
 /// An option in bytes that takes "64M".
-void add_bytes(CLI::App& command, const std::string& name, std::uint64_t& value,
+void add_bytes(tools::Command command, const std::string& name, std::uint64_t& value,
                std::uint64_t least, std::uint64_t most, const std::string& what) {
   command
       .add_option_function<std::string>(
           name, [&value](const std::string& text) { value = tools::parse_bytes(text); }, what)
-      ->default_str(tools::human_bytes(value))
-      ->type_name("SIZE")
-      ->check([least, most](const std::string& text) {
+      .show_default(tools::human_bytes(value))
+      .type_name("SIZE")
+      .check([least, most](const std::string& text) {
         try {
           const std::uint64_t bytes = tools::parse_bytes(text);
           if (bytes >= least && bytes <= most) return std::string();
@@ -104,58 +104,56 @@ docs/MEMCACHED.md tells what is guaranteed, and what differs from memcached.)TEX
 
 }  // namespace
 
-void add_serve_command(CLI::App& app) {
+void add_serve_command(tools::Command app) {
   auto options = std::make_shared<ServeOptions>();
   // Workers, the main thread, the pool's own.
   constexpr unsigned kMostThreads = 56;
-  CLI::App* command = app.add_subcommand("serve", kAbout);
-  command->add_option("FILE", options->file, "The pool; made if it is not there")->required();
+  tools::Command command = app.add_subcommand("serve", kAbout);
+  command.add_option("FILE", options->file, "The pool; made if it is not there").required();
   ServerOptions& server = options->server;
-  command->add_option("--socket", server.socket, "Listen on a Unix socket");
+  command.add_option("--socket", server.socket, "Listen on a Unix socket");
   command
-      ->add_option_function<std::string>(
+      .add_option_function<std::string>(
           "--socket-mode",
           [&server](const std::string& text) {
             server.socket_mode = static_cast<unsigned>(std::stoul(text, nullptr, 8));
           },
           "Who may connect there (default: 600, octal)")
-      ->check([](const std::string& text) {
+      .check([](const std::string& text) {
         const bool octal = !text.empty() && text.size() <= 4 &&
                            text.find_first_not_of("01234567") == std::string::npos;
         return octal ? std::string() : text + " is no octal mode";
       });
-  command->add_option("--port", server.port, "Listen on TCP; memcached's port is 11211");
-  command->add_option("--listen", server.listen, "The address for that")->capture_default_str();
-  command->add_option("--metrics", server.metrics,
-                      "ADDRESS:PORT where http://ADDRESS:PORT/metrics tells Prometheus");
-  command->add_option("--threads", server.threads, "Workers")
-      ->capture_default_str()
-      ->check(CLI::Range(1u, kMostThreads));
-  command->add_option("--connections", server.connections, "At most so many at a time")
-      ->capture_default_str()
-      ->check(CLI::Range(1u, 1'000'000u));
-  tools::add_count(*command, "--idle-timeout", server.idle_seconds,
+  command.add_option("--port", server.port, "Listen on TCP; memcached's port is 11211");
+  command.add_option("--listen", server.listen, "The address for that").show_default();
+  command.add_option("--metrics", server.metrics,
+                     "ADDRESS:PORT where http://ADDRESS:PORT/metrics tells Prometheus");
+  command.add_option("--threads", server.threads, "Workers").show_default().range(1u, kMostThreads);
+  command.add_option("--connections", server.connections, "At most so many at a time")
+      .show_default()
+      .range(1u, 1'000'000u);
+  tools::add_count(command, "--idle-timeout", server.idle_seconds,
                    "Seconds after which a silent connection is closed; 0: never");
-  add_bytes(*command, "--memory-limit", options->store.limit_bytes, 1 << 20, std::uint64_t{1} << 50,
+  add_bytes(command, "--memory-limit", options->store.limit_bytes, 1 << 20, std::uint64_t{1} << 50,
             "Bytes of items; then unused ones go");
-  command->add_flag("--refuse-when-full", options->refuse_when_full,
-                    "A full cache refuses, and no item goes (memcached's -M)");
-  add_bytes(*command, "--item-size-max", options->item_size_max, 1 << 10, kMaxValueBytes,
+  command.add_flag("--refuse-when-full", options->refuse_when_full,
+                   "A full cache refuses, and no item goes (memcached's -M)");
+  add_bytes(command, "--item-size-max", options->item_size_max, 1 << 10, kMaxValueBytes,
             "The largest value");
   tools::add_choice<Durability>(
-      *command, "--durability", options->durability,
+      command, "--durability", options->durability,
       {{"strict", Durability::kStrict}, {"relaxed", Durability::kRelaxed}},
       "strict: a reply waits until what it says is durable; relaxed: on files, up to 10 ms of the "
       "last writes may be lost, the newest first");
-  command->add_flag("--enable-shutdown", options->allow_shutdown, "Clients may say shutdown");
-  tools::add_open_options(*command, options->pool);
-  tools::add_create_options(*command, options->pool);
-  tools::add_json_flag(*command, options->json);
-  command->callback([options] {
+  command.add_flag("--enable-shutdown", options->allow_shutdown, "Clients may say shutdown");
+  tools::add_open_options(command, options->pool);
+  tools::add_create_options(command, options->pool);
+  tools::add_json_flag(command, options->json);
+  command.callback([options] {
     options->store.evict = !options->refuse_when_full;
     serve(*options);
   });
-  command->footer(kFooter);
+  command.footer(kFooter);
 }
 
 }  // namespace perdure::memcached

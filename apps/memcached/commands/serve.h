@@ -2,10 +2,10 @@
 // `perdure serve FILE`: a memcached whose items survive.
 #pragma once
 
-#include <CLI/CLI.hpp>
+#include "tools/command_line.h"
 
 namespace perdure::memcached {
 
-void add_serve_command(CLI::App& app);
+void add_serve_command(tools::Command app);
 
 }  // namespace perdure::memcached
