@@ -12,9 +12,11 @@ function(perdure_sources out)
   set(${out} ${all} PARENT_SCOPE)
 endfunction()
 
-# perdure_library(<name> FROM <folder>... [EXCEPT <regex>]): a static library of these folders' sources.
+# perdure_library(<name> FROM <folder>... [EXCEPT <regex>] [HEADERS_OF <library>]): a static library of these folders' sources.
+# It has the headers of C++ that most sources include in precompiled form, as reading them takes half the time of an ordinary
+# source; with HEADERS_OF, those that another library has.
 function(perdure_library name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "EXCEPT" "FROM")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "EXCEPT;HEADERS_OF" "FROM")
   perdure_sources(sources ${arg_FROM})
   if(arg_EXCEPT)
     list(FILTER sources EXCLUDE REGEX "${arg_EXCEPT}")
@@ -23,6 +25,12 @@ function(perdure_library name)
   target_compile_features(${name} PUBLIC cxx_std_20)
   target_include_directories(${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
                              $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  if(arg_HEADERS_OF)
+    target_precompile_headers(${name} REUSE_FROM ${arg_HEADERS_OF})
+  else()
+    target_precompile_headers(${name} PRIVATE <algorithm> <array> <atomic> <chrono> <functional> <memory> <mutex> <optional>
+                              <span> <string> <string_view> <thread> <utility> <vector>)
+  endif()
 endfunction()
 
 # perdure_check_headers(<library> FROM <folder>...): with PERDURE_CHECK_HEADERS, every header there is compiled alone.
