@@ -67,13 +67,12 @@ run_tests() { # run_tests PRESET [CTEST ARGS]
   "${launcher[@]}" ctest --test-dir "build/$preset" --output-on-failure --no-tests=error -j"$jobs" "$@"
 }
 
-# Runs an optimized command in place of this shell, with nothing but its output on stdout.
-command_of() { # command_of PRESET COMMAND ARGS...
-  local preset=$1 name=$2 target=perdure_tool lab=OFF
-  shift 2
-  [[ $name == perdure ]] || { target=perdure_lab && lab=ON; }
-  build "$preset" PERDURE_LAB=$lab -- "$target" >&2
-  exec "build/$preset/bin/$name" "$@"
+# Runs perdure-lab in place of this shell, with nothing but its output on stdout.
+lab() { # lab PRESET ARGS...
+  local preset=$1
+  shift
+  build "$preset" PERDURE_LAB=ON -- perdure_lab >&2
+  exec "build/$preset/bin/perdure-lab" "$@"
 }
 
 sources() { # sources EXTENSIONS: our files with one of them, "h|cc"
@@ -82,14 +81,15 @@ sources() { # sources EXTENSIONS: our files with one of them, "h|cc"
 
 verb_run() {
   mkdir -p data
-  command_of release perdure kv demo ./data/words.pool "$@"
+  build demo >&2
+  exec build/demo/bin/perdure-demo kv demo ./data/words.pool "$@"
 }
 
-verb_explore() { command_of dev perdure-lab explore --all "$@"; }
+verb_explore() { lab dev explore --all "$@"; }
 
-verb_bench() { command_of release perdure-lab bench "$@"; }
+verb_bench() { lab release bench "$@"; }
 
-verb_reproduce() { command_of release perdure-lab reproduce "$@"; }
+verb_reproduce() { lab release reproduce "$@"; }
 
 verb_check() { verb_unit -L quick; }
 
