@@ -78,8 +78,8 @@ class AddressSpace {
   /// Makes a region of `bytes` (rounded up to pages), zeroed, and stores its address in `*variable`, which must be
   /// persistent and writable: a region is either known to the program or does not exist.
   ///
-  ///   1. enter it in the region table as being made     cut here ⇒ destroyed at the next start
-  ///   2. make its file                                  cut here ⇒ the same
+  ///   1. enter it in the region table as being made     crash here ⇒ destroyed at the next start
+  ///   2. make its file                                  crash here ⇒ the same
   ///   3. one transaction: the entry is live, the variable has the address
   ///
   /// `*variable` null: anywhere; else where it says if that is free, and with `exactly` only there.

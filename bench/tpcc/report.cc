@@ -92,7 +92,7 @@ std::string introduction_of(const Report& report) {
       "standard's mix, New-Orders/s those that committed; medians of the rounds, with the least "
       "and "
       "most. A ratio is transactions/s over those of ";
-  out += kYardstick;
+  out += kBaseline;
   out += " in the same round.\n";
   out += "A power cut leaves on a disk (of what is on tmpfs, nothing):\n";
   for (const ModeResult& mode : report.places.front().modes)
@@ -191,7 +191,7 @@ Json json_of(const PlaceResult& place, const ModeResult& mode) {
 std::optional<Spread> ratio_of(const PlaceResult& place, const ModeResult& mode) {
   const auto yardstick =
       std::find_if(place.modes.begin(), place.modes.end(),
-                   [](const ModeResult& other) { return other.mode.name() == kYardstick; });
+                   [](const ModeResult& other) { return other.mode.name() == kBaseline; });
   if (yardstick == place.modes.end()) return std::nullopt;
   std::vector<double> ratios;
   for (std::size_t round = 0; round < mode.rounds.size(); ++round)

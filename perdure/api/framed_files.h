@@ -27,7 +27,7 @@ class FramedFiles final : public DirectoryFiles {
   static std::string backing_of(const std::string& directory);
   /// Makes a directory, which has no heap yet, one whose regions are backed elsewhere.
   ///
-  ///   1. make the backing directory, and frames.pool     cut here ⇒ made again, or used as they are
+  ///   1. make the backing directory, and frames.pool     crash here ⇒ made again, or used as they are
   ///   2. make the link; sync the directory               from here on this is what the directory is
   ///
   /// Errors: kInvalid, kNoSpace, kIo.

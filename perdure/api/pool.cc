@@ -7,7 +7,7 @@
 
 #include "perdure/api/pool_core.h"
 #include "perdure/api/pool_storage.h"
-#include "perdure/engine/stamps.h"
+#include "perdure/engine/instantiations.h"
 
 namespace perdure {
 namespace {

@@ -88,8 +88,8 @@ Result<std::unique_ptr<PoolCore>> PoolCore::open(std::unique_ptr<Region> region,
   core->engine_ =
       source.make({core->region_.get(), &core->clock_, core->heap_.get(), core->logs_.get()});
   // Not alone in an address space: settle() asks the ownership records.
-  const bool may_run_alone =
-      core->region_->range_bytes() == ~std::uint64_t{0} && core->engine_->may_run_alone();
+  const bool allows_biased_locking =
+      core->region_->range_bytes() == ~std::uint64_t{0} && core->engine_->allows_biased_locking();
   const Superblock& super = core->region_->superblock();
   core->world_ = {.base = core->region_->base(),
                   .heap_begin = super.heap_offset,
@@ -100,7 +100,7 @@ Result<std::unique_ptr<PoolCore>> PoolCore::open(std::unique_ptr<Region> region,
                   .heap = core->heap_.get(),
                   .engine = core->engine_.get(),
                   .range_bytes = core->region_->range_bytes(),
-                  .solitude = may_run_alone ? &core->solitude_ : nullptr};
+                  .biased_locking = allows_biased_locking ? &core->biased_locking_ : nullptr};
 
   const auto start = std::chrono::steady_clock::now();
   auto recovered = core->engine_->recover();
@@ -175,7 +175,7 @@ PoolCore::Context& PoolCore::attach() {
                                        std::to_string(slot) + "); create it with more log_slots");
   std::unique_ptr<Tx> tx = engine_->make_tx(world_, slot);
   auto made = std::make_unique<Context>(*tx, slot);
-  if (world_.solitude != nullptr) world_.solitude->add(tx->place());
+  if (world_.biased_locking != nullptr) world_.biased_locking->add(tx->place());
   Context& context = *made;
   hub_->contexts.push_back({std::move(tx), std::move(made)});
   by_slot_[slot].store(&context, std::memory_order_relaxed);
@@ -195,14 +195,14 @@ void PoolCore::settle(Offset begin, std::uint64_t bytes) {
   }
 }
 
-void PoolCore::quiesce(std::uint64_t stamp) const {
-  // Orders: the commit's stamp, drawn before, and the announcements read below. Pairs with Tx::announce(): a
-  //         transaction whose announcement is not seen here draws a snapshot that is not older than the stamp.
+void PoolCore::quiesce(std::uint64_t timestamp) const {
+  // Orders: the commit's timestamp, drawn before, and the announcements read below. Pairs with Tx::announce(): a
+  //         transaction whose announcement is not seen here draws a snapshot that is not older than the timestamp.
   std::atomic_thread_fence(std::memory_order_seq_cst);
   const std::size_t attached = attached_.load(std::memory_order_acquire);
   for (std::size_t i = 0; i < attached; ++i) {
     const Tx& other = by_slot_[i].load(std::memory_order_relaxed)->tx;
-    for (unsigned waited = 0; other.announced() < stamp; ++waited) {
+    for (unsigned waited = 0; other.announced() < timestamp; ++waited) {
       if (waited < 100) {
         __builtin_ia32_pause();
       } else {
@@ -225,12 +225,12 @@ void PoolCore::commit(Context& context, Durability durability) {
   if ((tx.has_updates() || tx.has_volatile_updates()) && !tx.claim_commit()) throw Conflict{};
   if (tx.has_updates()) tx.collect_heap_writes();
   if (tx.nothing_to_log()) {  // nothing to make durable: no flush, no fence
-    std::uint64_t stamp = tx.snapshot();
+    std::uint64_t timestamp = tx.snapshot();
     if (tx.has_volatile_updates()) {
-      stamp = clock_.draw().stamp;
-      tx.validate_at(stamp);
+      timestamp = clock_.draw().timestamp;
+      tx.validate_at(timestamp);
     }
-    tx.make_visible(stamp);
+    tx.make_visible(timestamp);
     tx.finish();
   } else {
     engine_->commit(tx, context.slot, durability);

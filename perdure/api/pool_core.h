@@ -57,10 +57,10 @@ class PoolCore {
   }
   static constexpr unsigned kPatience = 24;
 
-  /// Returns when every transaction that announced itself has begun after `stamp`, or seen that what it read by then
-  /// still holds: from then on, what the commit of that stamp made private belongs to its thread alone, and what it freed
+  /// Returns when every transaction that announced itself has begun after `timestamp`, or seen that what it read by then
+  /// still holds: from then on, what the commit of that timestamp made private belongs to its thread alone, and what it freed
   /// is read by nobody. Requires: the calling thread is in no transaction.
-  void quiesce(std::uint64_t stamp) const;
+  void quiesce(std::uint64_t timestamp) const;
 
   /// From here on recovery stores nothing to [begin, begin + bytes) that was committed before: what a program writes there
   /// past the transactions stays. Without it a record that is still in a log would be replayed over newer data.
@@ -104,7 +104,7 @@ class PoolCore {
   std::unique_ptr<Region> region_;
   LockTable locks_;
   CommitClock clock_;
-  Solitude solitude_;
+  BiasedLocking biased_locking_;
   TxWorld world_{};
   std::unique_ptr<Heap> heap_;
   std::unique_ptr<LogArea> logs_;

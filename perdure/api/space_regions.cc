@@ -74,9 +74,9 @@ class RecoveredView {
   static Result<RecoveredView> of(Region& region) {
     RecoveredView view(region);
     LogArea logs(region);
-    std::uint64_t last_stamp = 0;
+    std::uint64_t last_timestamp = 0;
     if (auto opened = logs.open(); !opened) return opened.error();
-    auto records = logs.collect(last_stamp, false);
+    auto records = logs.collect(last_timestamp, false);
     if (!records) return records.error();
     for (const LogArea::Record& record : records.value()) {
       LogArea::for_each_write(record, [&](const MaskedWrite& write) {
@@ -443,9 +443,9 @@ Result<void> AddressSpace::unmap(void* address, std::uint64_t bytes) try {
                                      hex(reinterpret_cast<std::uint64_t>(address)) +
                                      " are no whole pages of regions"};
   const Offset end = round_up(begin + bytes, kPageBytes);
-  //   1. one transaction: entries shrink, split, or are going     cut here ⇒ all of it or nothing
-  //   2. force it home                                             cut here ⇒ as 1; no record names those bytes now
-  //   3. unmap, remove files                                       cut here ⇒ removed at the next start
+  //   1. one transaction: entries shrink, split, or are going     crash here ⇒ all of it or nothing
+  //   2. force it home                                             crash here ⇒ as 1; no record names those bytes now
+  //   3. unmap, remove files                                       crash here ⇒ removed at the next start
   //   4. clear the entries that were going
   const bool any = pool_->atomically([&](Tx& tx) {
     bool touched = false;

@@ -137,7 +137,7 @@ std::vector<std::byte> AddressSpace::image_of_statics() const {
 }
 
 /// Fills a new file.
-///   1. everything but the word that says so; fence   cut here ⇒ not ready: made again from the executable
+///   1. everything but the word that says so; fence   crash here ⇒ not ready: made again from the executable
 ///   2. the word; fence                               from here on the variables keep their values
 void AddressSpace::write_statics(std::vector<std::byte> image) {
   Engine& engine = core_of(*pool_).engine();

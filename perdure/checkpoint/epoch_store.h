@@ -6,8 +6,8 @@
 //
 // Committing epoch L + 1 (commit(), one thread):
 //   1. records of what changed, and the commit record, are appended to the segment in use
-//                          cut here => some may be there; not all, or the epoch counts: recovery takes L
-//   2. sync                cut here => the epoch counts; the program had not been told
+//                          crash here => some may be there; not all, or the epoch counts: recovery takes L
+//   2. sync                crash here => the epoch counts; the program had not been told
 //   3. L is L + 1          the program is told
 //
 // Beginning a segment (commit(), when the one in use has no room or holds log_bytes; before its step 1):
@@ -15,16 +15,16 @@
 //   2. where commits do not sync: sync. Else the new segment's first epochs might be there and the last of
 //      the old one not; with it, a power cut takes back the newest epochs only
 //   3. a new head over the other segment's, in the same sync interval as the first group
-//                          cut here => the old head with records of the new use: they do not check; or the new
+//                          crash here => the old head with records of the new use: they do not check; or the new
 //                             head with none: the log goes on to L in the segment before
 //
 // Bringing home (bring_home(), another thread; commits go on meanwhile). Only a segment that is not in use,
 // and only when the one in use holds a commit: H never passes L - 1.
 //   1. the segment is durable: it was when its successor began
 //   2. the segment's epochs after H are written to their places, oldest first
-//                          cut here => home is a mix; the log has all after H and says what each changed part is
+//                          crash here => home is a mix; the log has all after H and says what each changed part is
 //   3. sync; 4. the state slot that is not the newest says that home holds the segment's last epoch
-//                          cut here => this slot or the other counts; home and log suit both
+//                          crash here => this slot or the other counts; home and log suit both
 //   5. sync: from now on the segment may be begun anew
 //
 // Recovery (open()): the newest state slot says H; the segments, older first, what epochs there are after it. A
@@ -32,7 +32,7 @@
 //   1. the last group and its head are written anew, as they were read: after a failed sync, or a kill, what
 //      can be read need not be what the device has; 2. sync
 //   3. the epochs up to L - 1 are brought home, as above; the state says so in any case
-//                          cut here => H, or L - 1, and the group of L in its segment, in which nothing is
+//                          crash here => H, or L - 1, and the group of L in its segment, in which nothing is
 //                             written before L + 1 is committed in the other
 // The image of L is home and what the group of L says: for_each_piece_of_last().
 //

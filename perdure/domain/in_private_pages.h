@@ -3,7 +3,7 @@
 // Paper:      SoftWrAP (MSST 2015): its alias table, done by the MMU. A load needs no look-up.
 //
 // Memory: home is a second, shared mapping of the same file. store() changes the private page only; what records say is
-// brought home later (bring_home), in the order of their stamps. So a page may hold what is not committed: it never gets
+// brought home later (bring_home), in the order of their timestamps. So a page may hold what is not committed: it never gets
 // home. What brings its own protocol stores through direct(), to both.
 // Files:  the domain below writes private pages itself (domain/sync.h). Here they are only marked, so that they may be given
 // back, with every engine that engine/redo.h makes.

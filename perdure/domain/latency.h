@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Latency: a decorator that makes a domain as slow as the memory that a paper assumes. Delays are
-// spins on the time-stamp counter, calibrated against the clock at first use.
+// spins on the time-timestamp counter, calibrated against the clock at first use.
 //
 // Two emulators, which may be combined: - Mnemosyne §6.1: extra nanoseconds for every flushed or
 //   written-through line, and a bandwidth limit, both paid
@@ -37,7 +37,7 @@ constexpr LatencyModel write_combining_buffer(double line_ns, double wait_ns = 2
   return model;
 }
 
-/// The time-stamp counter as a clock.
+/// The time-timestamp counter as a clock.
 class TscClock {
  public:
   static std::uint64_t now() { return __builtin_ia32_rdtsc(); }

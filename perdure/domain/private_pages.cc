@@ -75,7 +75,7 @@ void PrivatePages::unpin(const void* address, std::size_t bytes) {
              [](std::uint32_t seen) { return (seen & kPins) == kForGood ? seen : seen - 1; });
 }
 void PrivatePages::begin_generation() {
-  // Orders: the generation before the look at the clock. Whoever draws a stamp that this look does not see, sees the
+  // Orders: the generation before the look at the clock. Whoever draws a timestamp that this look does not see, sees the
   //         generation: a draw is a locked instruction as well.
   generation_.store(after(generation_.load(std::memory_order_relaxed)), std::memory_order_seq_cst);
   std::atomic_thread_fence(std::memory_order_seq_cst);

@@ -34,7 +34,7 @@ class PrivatePages {
 
   bool contains(const void* address) const { return page_of(address) < pages_; }
 
-  /// Before a commit stores there. Requires: contains(); the commit's stamp is drawn.
+  /// Before a commit stores there. Requires: contains(); the commit's timestamp is drawn.
   void mark(const void* address) {
     std::atomic<std::uint32_t>& entry = entries_[page_of(address)];
     const std::uint32_t seen = entry.load(std::memory_order_relaxed);

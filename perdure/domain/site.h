@@ -47,7 +47,7 @@ namespace perdure {
   X(kHomeBulk, "as kHome, for homes written back only when the log is truncated")                  \
   X(kTruncateHome, "records are retired while their home words are still on the way")              \
   X(kRetire,                                                                                       \
-    "the retired stamp is not written back: an old record, alone in its log, is replayed over "    \
+    "the retired timestamp is not written back: an old record, alone in its log, is replayed over "    \
     "newer data")                                                                                  \
   X(kRetireFence, "logs are reused although recovery would still read them")                       \
   X(kHead,                                                                                         \

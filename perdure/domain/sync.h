@@ -15,7 +15,7 @@
 // home word is stored only when its log record is durable or posted. The story of a batch:
 //   1. copy home pages      the device must never see a page change under it
 //   2. take what is posted  after the copy: the records of all that the copy carries are among it
-//   3. write that; wait     cut here ⇒ records without home words: replayed
+//   3. write that; wait     crash here ⇒ records without home words: replayed
 //   4. write the copy; wait
 #pragma once
 

@@ -9,7 +9,7 @@
 
 namespace perdure {
 
-/// The time of a commit in which a truncation waits for it: from drawing a stamp to having stored
+/// The time of a commit in which a truncation waits for it: from drawing a timestamp to having stored
 /// home. The slot announces itself before it draws: see CommitClock.
 class CommitWindow {
  public:
@@ -18,7 +18,7 @@ class CommitWindow {
       // Sequenced before the draw: a truncation that sees the draw sees the announcement.
       next_phase();
       const CommitClock::Draw draw = clock.draw();
-      stamp_ = draw.stamp;
+      timestamp_ = draw.timestamp;
       if (!draw.gate_closed) return;
       leave();
       while (clock.gate_closed()) std::this_thread::yield();
@@ -27,7 +27,7 @@ class CommitWindow {
   ~CommitWindow() { leave(); }
   CommitWindow(const CommitWindow&) = delete;
   CommitWindow& operator=(const CommitWindow&) = delete;
-  std::uint64_t stamp() const { return stamp_; }
+  std::uint64_t timestamp() const { return timestamp_; }
 
  private:
   void leave() { next_phase(); }
@@ -38,7 +38,7 @@ class CommitWindow {
   }
 
   LogSlot* slot_;
-  std::uint64_t stamp_ = 0;
+  std::uint64_t timestamp_ = 0;
 };
 
 /// While it lives no commit is under way.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Engine: what makes a pool's transactions durable. The library has one, Redo (redo.h), stamped for each domain (stamps.h);
+// Engine: what makes a pool's transactions durable. The library has one, Redo (redo.h), stamped for each domain (timestamps.h);
 // papers/engines.h lists those of the papers. Its hot paths are compiled for their domain; what a commit calls through this
 // interface is commit() alone.
 #pragma once
@@ -41,7 +41,7 @@ class Engine : public Primitives {
   /// The transaction of a thread's place in the pool, whose log is `slot`. Errors: throws Exception kMisuse.
   virtual std::unique_ptr<Tx> make_tx(const TxWorld& world, std::size_t slot) = 0;
   /// Whether a transaction may run without ownership records while nobody else is there.
-  virtual bool may_run_alone() const { return true; }
+  virtual bool allows_biased_locking() const { return true; }
   /// Where a thread finds words that are committed and not home, outside transactions; null: all are home.
   /// Throws: std::bad_alloc.
   virtual std::unique_ptr<CommittedWords> committed_words() { return nullptr; }

@@ -187,7 +187,7 @@ TEST(SoftwrapPagesCost, ACommitWaitsOnce) {
   const auto middle = counters.total();
   pool.checkpoint();
   const auto home = counters.total() - middle;
-  EXPECT_LT(home.flushes, 12u) << "four lines, a stamp, a head";
+  EXPECT_LT(home.flushes, 12u) << "four lines, a timestamp, a head";
 }
 
 /// Wraps of two threads that store bytes of the same words, some of which are aborted.

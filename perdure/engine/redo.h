@@ -4,9 +4,9 @@
 //             kBackground.
 // Deviations: (1) The default on memory, kNextCommit, is *retention*: the home words of a commit are forced by the
 //             thread's next commit, under the fence that its record needs anyway, and the log is emptied only when it is
-//             full, by one persisted stamp for all threads' logs. It saves the paper's two fences for home words and
+//             full, by one persisted timestamp for all threads' logs. It saves the paper's two fences for home words and
 //             truncation. (Flushing at the end of the commit itself would be no cheaper to wait for: the next locked
-//             instruction, a lock or a stamp, waits for flushes under way like a fence.)
+//             instruction, a lock or a timestamp, waits for flushes under way like a fence.)
 //             (2) An aborted transaction writes nothing to the log: records are appended at commit.
 //             (3) The default on files, kWhenFull, writes home words when the log is emptied: forcing random pages at
 //             each commit would cost a second device write.
@@ -20,17 +20,17 @@
 // An engine that differs in its log only takes another `Log`; papers/ has such ones.
 //
 // The commit of a transaction that wrote anything:
-//   0. force in place  (memory, when it made large objects) what it stored into them is flushed, and waited for; cut here ⇒
+//   0. force in place  (memory, when it made large objects) what it stored into them is flushed, and waited for; crash here ⇒
 //                      they are free space. The record says so, too: what older ones say of that space is not replayed
-//   1. make room       a full log is emptied first, while no stamp is held; on files, take the turn
-//   2. draw a stamp    from here on a truncation waits for this commit
+//   1. make room       a full log is emptied first, while no timestamp is held; on files, take the turn
+//   2. draw a timestamp    from here on a truncation waits for this commit
 //   3. validate        reads still hold, or Conflict
 //   4. append, fence   cut before the fence ⇒ the record is torn, nothing happened
 //                      cut after it ⇒ recovery replays it: the durability point, the only wait
-//                      on files: append, post, end the turn, fence; relaxed: no fence. Home words that reach the device
+//                      on files: append, post, end the latch, fence; relaxed: no fence. Home words that reach the device
 //                      find the record there, because it was posted before (domain/sync.h)
 //   5. store home      their write-back is left to the next commit or to a truncation;
-//                      kEachCommit: flush them and fence; cut here ⇒ replayed; drop the record; cut here ⇒ either
+//                      kEachCommit: flush them and fence; crash here ⇒ replayed; drop the record; crash here ⇒ either
 //   6. release locks   others see it only now, so nobody acts on what a cut could take back
 //   7. give back       freed space, when no truncation waits for this commit any more
 // From 2 to 6 nothing can fail but the storage (and memory at 4), and that poisons the pool.
@@ -105,7 +105,7 @@ class Redo : public EngineOn<D> {
     refuse_if_poisoned();
     if constexpr (PrivatePagesDomain<D>) make_pages_few();
     commit_buffered(tx, slot_index, durability);
-    if constexpr (PrivatePagesDomain<D>) retire_soon(slot_index);
+    if constexpr (PrivatePagesDomain<D>) truncate_soon(slot_index);
   }
 
   /// The commit told above.
@@ -117,14 +117,14 @@ class Redo : public EngineOn<D> {
     const bool waits = durability == Durability::kStrict || !shared_ || forces_home();
     if (!waits) start_flusher();
 
-    Turn turn = make_room(slot_index, record.size(), tx.writes().size());  // 1
+    LogLatch latch = make_room(slot_index, record.size(), tx.writes().size());  // 1
     {
       const CommitWindow window(*parts_.clock, parts_.logs->slot(slot_index));  // 2
-      const std::uint64_t stamp = window.stamp();
-      tx.validate_at(stamp);                           // 3
-      append(slot_index, turn, stamp, record, waits);  // 4
+      const std::uint64_t timestamp = window.timestamp();
+      tx.validate_at(timestamp);                           // 3
+      append(slot_index, latch, timestamp, record, waits);  // 4
       store_home(slot_index, tx.writes());             // 5
-      tx.make_visible(stamp);                          // 6
+      tx.make_visible(timestamp);                          // 6
     }
     tx.finish();  // 7
     if (!waits) flusher_.nudge();
@@ -136,9 +136,9 @@ class Redo : public EngineOn<D> {
     // Its own: this may run while a commit's record is being spilled.
     std::vector<Word> record(1, 0);
     record::encode_entries(writes, record);
-    Turn turn = make_room(slot_index, record.size(), writes.size());
+    LogLatch latch = make_room(slot_index, record.size(), writes.size());
     const CommitWindow window(*parts_.clock, parts_.logs->slot(slot_index));
-    append(slot_index, turn, window.stamp(), record, true);
+    append(slot_index, latch, window.timestamp(), record, true);
     store_home(slot_index, writes);
   }
 
@@ -166,7 +166,7 @@ class Redo : public EngineOn<D> {
       refuse_if_poisoned();
       const CommitGate gate(*parts_.clock, *parts_.logs);
       empty_closed_logs();
-      // Relaxed: commits read it after drawing a stamp, and none can before the gate opens again.
+      // Relaxed: commits read it after drawing a timestamp, and none can before the gate opens again.
       mode_.store(resolved(truncation), std::memory_order_relaxed);
     }
     if (mode() == Truncation::kBackground) start_consumer();
@@ -202,7 +202,7 @@ class Redo : public EngineOn<D> {
 
   /// The right to append to the log that all share, from making room on: nobody else takes that room. Who has it never
   /// waits for a truncation. Empty where each thread has a log of its own.
-  using Turn = std::unique_lock<std::mutex>;
+  using LogLatch = std::unique_lock<std::mutex>;
   /// The slot whose log the thread of `slot_index` appends to.
   LogSlot& log_slot(std::size_t slot_index) { return parts_.logs->slot(shared_ ? 0 : slot_index); }
 
@@ -222,12 +222,12 @@ class Redo : public EngineOn<D> {
 
   /// Errors: throws Exception kPoisoned when the storage failed, or memory: whether the record is
   /// durable is then not known, and decided at the next open.
-  void append(std::size_t slot_index, Turn& turn, std::uint64_t stamp, std::span<Word> record,
+  void append(std::size_t slot_index, LogLatch& latch, std::uint64_t timestamp, std::span<Word> record,
               bool waits) {
     try {
       LogSlot& mine = parts_.logs->slot(slot_index);
       LogSlot& slot = log_slot(slot_index);
-      record[0] = record::header(stamp, {record.data() + 1, record.size() - 1});
+      record[0] = record::header(timestamp, {record.data() + 1, record.size() - 1});
       const std::uint64_t start = slot.log.tail();
       const bool was_empty = Log::is_empty(slot);
       if (!Log::append(slot, domain_, record)) fail();
@@ -236,7 +236,7 @@ class Redo : public EngineOn<D> {
           // Orders: this record before the home stores below, whoever writes their pages, and before every record that
           // builds on it. Without it a cut may keep those and lose this one.
           if (!domain_.post(Site::kLogPost)) fail();
-          turn.unlock();
+          latch.unlock();
         }
       }
       flush_last_homes(mine, was_empty);
@@ -298,8 +298,8 @@ class Redo : public EngineOn<D> {
   void drop(std::size_t slot_index) {
     // From a shared log only while nobody else commits, whose record may lie before this one; else it waits for the
     // next, or for a full log. (Nor waits this for a turn: who has it may wait for a gate, and that for this commit.)
-    const Turn turn = shared_ ? Turn(turn_, std::try_to_lock) : Turn();
-    if (shared_ && !(turn && alone(slot_index))) return;
+    const LogLatch latch = shared_ ? LogLatch(log_latch_, std::try_to_lock) : LogLatch();
+    if (shared_ && !(latch && alone(slot_index))) return;
     PrimitivesOf<D> primitives(domain_);
     if (!parts_.logs->drop(primitives, shared_ ? 0 : slot_index)) fail();
   }
@@ -312,20 +312,20 @@ class Redo : public EngineOn<D> {
 
   /// Room in the log for a record of `payload` words, and in memory for what a commit of `writes`
   /// words needs once it may not fail any more. Returns the turn to use it.
-  Turn make_room(std::size_t slot_index, std::size_t payload, std::size_t writes) {
+  LogLatch make_room(std::size_t slot_index, std::size_t payload, std::size_t writes) {
     auto& lines = parts_.logs->slot(slot_index).unflushed_lines;
     lines.reserve(lines.size() + writes);
     LogSlot& slot = log_slot(slot_index);
     const std::uint64_t words = TornbitLog::log_words(payload);
     for (;;) {
-      Turn turn;
-      if (shared_) turn = Turn(turn_);
+      LogLatch latch;
+      if (shared_) latch = LogLatch(log_latch_);
       // Acquire: who sees the log ready sees its head.
       if (slot.ready.load(std::memory_order_acquire) && has_room(slot.log, words)) {
         slot.log.reserve_memory(words);
-        return turn;
+        return latch;
       }
-      if (shared_) turn.unlock();
+      if (shared_) latch.unlock();
       empty_log(slot_index, words);
     }
   }
@@ -363,14 +363,14 @@ class Redo : public EngineOn<D> {
   /// Drops what has been committed by now from the logs while commits go on.
   /// Requires: truncation_ held, this thread not committing.
   void consume();
-  void consume_up_to(std::uint64_t last_stamp);
+  void consume_up_to(std::uint64_t last_timestamp);
   void start_consumer();
   void wake_consumer(const LogSlot& slot);
   bool is_half_full(const LogSlot& slot) const {
     return Log::is_half_full(slot, [this](std::uint64_t count) { return usable(count); });
   }
   /// With private pages, after a commit.
-  void retire_soon(std::size_t slot_index)
+  void truncate_soon(std::size_t slot_index)
     requires PrivatePagesDomain<D>;
 
   // ---- relaxed durability -----------------------------------------------------------------------
@@ -415,7 +415,7 @@ class Redo : public EngineOn<D> {
   }
 
   const bool shared_;                // one log for all threads
-  std::mutex turn_;                  // to append to it
+  std::mutex log_latch_;                  // to append to it
   const std::uint64_t usable_part_;  // of each log
   std::atomic<Truncation> mode_;
   std::mutex truncation_;

@@ -2,7 +2,7 @@
 // Spill: a record larger than half of what the log may hold goes to space reserved in the heap; the ring then only names
 // it.
 //   1. reserve space; empty the logs    no older record may, at replay, write into that space
-//   2. write the entries there; fence   cut here ⇒ nobody names them; never allocated
+//   2. write the entries there; fence   crash here ⇒ nobody names them; never allocated
 //   3. the ring record names them       from here on as any other record
 //   4. empty the logs again             then the space may be reused
 #pragma once

@@ -57,7 +57,7 @@ void Tx::begin(bool read_only, bool tracked) {
   read_only_ = read_only;
   tracked_ = tracked;
   doomed_ = false;
-  alone_ = world_->solitude != nullptr && place_.begin(*world_->solitude);
+  alone_ = world_->biased_locking != nullptr && place_.begin(*world_->biased_locking);
   plain_until_ = snapshot_ = world_->clock->now();
   if (always_apart_) [[unlikely]] {
     if (looks_apart_) plain_until_ = 0;
@@ -283,12 +283,12 @@ void Tx::free(void* object) {
 
 void Tx::outdate(Offset begin, std::uint64_t bytes) {
   // Drawn in any case: what a pool's file holds does not depend on who else was there.
-  const std::uint64_t version = world_->clock->draw().stamp;
+  const std::uint64_t version = world_->clock->draw().timestamp;
   if (alone_) {  // nobody reads what was there before; who begins later finds it free
     if (!still_alone()) conflict();
     return;
   }
-  if (world_->solitude != nullptr) world_->solitude->end_unless(place_);
+  if (world_->biased_locking != nullptr) world_->biased_locking->end_unless(place_);
   std::vector<Read> outdated;  // what this gave a new version, and the old one
   for (Offset line = round_down(begin, kLineBytes); line < begin + bytes; line += kLineBytes) {
     LockTable::Orec& orec = world_->locks->of(line);
@@ -380,12 +380,12 @@ void Tx::store_volatile() noexcept {
   volatile_writes_.clear();
 }
 
-void Tx::make_visible(std::uint64_t stamp) noexcept {
+void Tx::make_visible(std::uint64_t timestamp) noexcept {
   if (!volatile_writes_.empty()) store_volatile();
-  last_stamp_ = stamp;
+  last_timestamp_ = timestamp;
   // Release: whoever sees the new version sees the home stores made under the lock.
   for (const Lock& lock : locks_)
-    lock.orec->store(LockTable::unlocked(stamp), std::memory_order_release);
+    lock.orec->store(LockTable::unlocked(timestamp), std::memory_order_release);
   locks_.clear();
 }
 
@@ -420,7 +420,7 @@ void Tx::roll_back() noexcept {
   } else {
     // What was stored in place is another object's memory to a reader who still holds a pointer to that; see outdate(). Or it
     // stood where others read, and is gone again.
-    const std::uint64_t version = LockTable::unlocked(world_->clock->draw().stamp);
+    const std::uint64_t version = LockTable::unlocked(world_->clock->draw().timestamp);
     for (const Lock& lock : locks_) lock.orec->store(version, std::memory_order_release);
   }
   std::size_t index = 0;

@@ -15,7 +15,7 @@
 
 #include "perdure/base/offset_set.h"
 #include "perdure/engine/lock_table.h"
-#include "perdure/engine/solitude.h"
+#include "perdure/engine/biased_locking.h"
 #include "perdure/engine/write_set.h"
 #include "perdure/error.h"
 #include "perdure/tx.h"
@@ -42,7 +42,7 @@ struct TxWorld {
   /// refused; in a persistent address space what lies outside is volatile: isolated, but not logged.
   std::uint64_t range_bytes = ~std::uint64_t{0};
   /// Null: no transaction is ever alone.
-  Solitude* solitude = nullptr;
+  BiasedLocking* biased_locking = nullptr;
 };
 
 /// One thread's transaction, reused from one to the next.
@@ -127,7 +127,7 @@ class alignas(kLineBytes) Tx {
   };
   Savepoint save();
   void roll_back_to(const Savepoint& savepoint);
-  /// Lets others wait until nothing older than a stamp is running (PoolCore::quiesce). Call before begin().
+  /// Lets others wait until nothing older than a timestamp is running (PoolCore::quiesce). Call before begin().
   void announce() {
     announcing_ = true;
     announced_.store(0, std::memory_order_relaxed);
@@ -137,7 +137,7 @@ class alignas(kLineBytes) Tx {
   }
   /// The snapshot of a running transaction that announced itself; else the largest number.
   std::uint64_t announced() const { return announced_.load(std::memory_order_acquire); }
-  std::uint64_t last_stamp() const { return last_stamp_; }
+  std::uint64_t last_timestamp() const { return last_timestamp_; }
 
   // ---- the face that engines and the pool see ---------------------------------------------------
   bool active() const { return active_; }
@@ -145,11 +145,11 @@ class alignas(kLineBytes) Tx {
   /// move (always for updates; for readers only after untracked attempts kept meeting newer data).
   void begin(bool read_only, bool tracked);
   bool read_only() const { return read_only_; }
-  /// Whether it runs without isolation, because nobody else is there (engine/solitude.h).
+  /// Whether it runs without isolation, because nobody else is there (engine/biased_locking.h).
   bool alone() const { return alone_; }
   /// Before a commit: whether it may go on. (Not if it ran alone and somebody has come.)
-  bool claim_commit() { return !alone_ || place_.claim(*world_->solitude); }
-  Solitude::Place& place() { return place_; }
+  bool claim_commit() { return !alone_ || place_.claim(*world_->biased_locking); }
+  BiasedLocking::Place& place() { return place_; }
   bool has_updates() const {
     return !writes_.empty() || stored_apart_ || !allocated_.empty() || !freed_.empty();
   }
@@ -181,13 +181,13 @@ class alignas(kLineBytes) Tx {
   const GrowingArray<InPlace>& in_place() const { return in_place_; }
 
   std::uint64_t snapshot() const { return snapshot_; }
-  /// Before a commit under `stamp`, which was drawn already. Throws Conflict unless everything read is still what it was.
-  void validate_at(std::uint64_t stamp) const {
-    if (stamp != snapshot_ + 1 && !validate())
+  /// Before a commit under `timestamp`, which was drawn already. Throws Conflict unless everything read is still what it was.
+  void validate_at(std::uint64_t timestamp) const {
+    if (timestamp != snapshot_ + 1 && !validate())
       throw Conflict{};  // else nobody has committed since the snapshot
   }
-  /// After the commit: makes it visible under `stamp`.
-  void make_visible(std::uint64_t stamp) noexcept;
+  /// After the commit: makes it visible under `timestamp`.
+  void make_visible(std::uint64_t timestamp) noexcept;
   /// Then: gives freed space back and ends the transaction. It may wait for the heap, and whoever has
   /// the heap may wait for commits under way: not one of those any more.
   void finish() noexcept;
@@ -345,7 +345,7 @@ class alignas(kLineBytes) Tx {
     if (alone_) return !still_alone();
     return tracked_ ? !validate() : world_->clock->now() != snapshot_;
   }
-  bool still_alone() const { return place_.still_alone(*world_->solitude); }
+  bool still_alone() const { return place_.still_alone(*world_->biased_locking); }
   void extend();
 
   const TxWorld* world_;
@@ -370,14 +370,14 @@ class alignas(kLineBytes) Tx {
   GrowingArray<InPlace> in_place_;
   std::size_t in_place_from_ = 0;  // objects before this one are buffered or logged like all others
   bool announcing_ = false;
-  std::uint64_t last_stamp_ = 0;
+  std::uint64_t last_timestamp_ = 0;
   std::atomic<std::uint64_t> announced_{~std::uint64_t{0}};
   OffsetSet allocated_;
   std::size_t callers_ = 0;  // of allocated_, the first ones
   OffsetSet freed_;
   HeapCache* const heap_cache_;  // its own
   std::size_t slot_;
-  Solitude::Place place_;
+  BiasedLocking::Place place_;
 };
 
 template <class Take>

@@ -10,7 +10,7 @@
 
 namespace perdure {
 
-/// The record of `tx`, in memory of this thread; whoever draws its stamp fills in its first word.
+/// The record of `tx`, in memory of this thread; whoever draws its timestamp fills in its first word.
 /// Throws: std::bad_alloc.
 inline std::span<Word> encode(Tx& tx) {
   thread_local WordBuffer buffer;

@@ -25,7 +25,7 @@ class SideLog {
   virtual ~SideLog() = default;
 
   /// A transaction that recovery found: its commit timestamp, where it ends, and what it wrote.
-  using Visit = std::function<std::optional<std::string>(std::uint64_t stamp, std::uint64_t place,
+  using Visit = std::function<std::optional<std::string>(std::uint64_t timestamp, std::uint64_t place,
                                                          std::span<const MaskedWrite> writes)>;
 
   /// Writes the ring as one that was never written. Durable: after the caller's fence (Site::kEraseFence).
@@ -45,9 +45,9 @@ class SideLog {
 
   /// Whether it holds transactions that are closed and not retired.
   virtual bool holds_closed() const = 0;
-  /// Adds the lines of closed transactions up to `last_stamp` to `lines`: of all, or of those only whose home words may not be
+  /// Adds the lines of closed transactions up to `last_timestamp` to `lines`: of all, or of those only whose home words may not be
   /// durable yet; and starts what write-back the ring itself needs. False: there is nothing to truncate.
-  virtual bool begin_truncation(AnyDomain& domain, std::uint64_t last_stamp, bool all,
+  virtual bool begin_truncation(AnyDomain& domain, std::uint64_t last_timestamp, bool all,
                                 OffsetSet& lines) = 0;
   /// When those timestamps are retired, durably: gives the room back.
   virtual void end_truncation() = 0;

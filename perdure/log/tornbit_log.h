@@ -4,10 +4,10 @@
 // the next. A word that never reached persistent memory therefore still carries the other sense,
 // and one fence is enough to make an append durable: no commit record, no checksum.
 //
-//   1. append packs and writes the words through   cut here ⇒ some have the old torn bit: not seen
+//   1. append packs and writes the words through   crash here ⇒ some have the old torn bit: not seen
 //   2. the fence of make_durable                   returned ⇒ seen by every later recovery
-//   3. truncate moves the head, later              cut here ⇒ the old head: records are seen again
-//                                                  (replay is idempotent, or stamps retire them)
+//   3. truncate moves the head, later              crash here ⇒ the old head: records are seen again
+//                                                  (replay is idempotent, or timestamps retire them)
 //
 // Every append is padded to whole log words, so that recovery can tell where the next begins.
 // Source: Mnemosyne (ASPLOS 2011) §4.4. Deviation: words are written through in batches, whole

@@ -146,9 +146,9 @@ void Thread::commit(void* exception_in_flight) {
     if (exception_in_flight != nullptr) drop_in_flight(exception_in_flight);
     restart();
   }
-  const std::uint64_t stamp = tx().last_stamp();
+  const std::uint64_t timestamp = tx().last_timestamp();
   leave_serial();
-  if (updates || !frees_.empty()) core.quiesce(stamp);
+  if (updates || !frees_.empty()) core.quiesce(timestamp);
   // The actions and destructors may run transactions of their own. The actions come first: they may use what is freed.
   const std::vector<Action> actions = std::exchange(commit_actions_, {});
   const std::vector<Action> frees = std::exchange(frees_, {});

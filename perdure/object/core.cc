@@ -116,7 +116,7 @@ void ObjectCore::finish(Session& session) noexcept {
   give_places(session.given);
   if (session.ended != 0) ended_.fetch_add(session.ended, std::memory_order_relaxed);
   try {
-    if (session.left_dead) end_aside(session.stripe);
+    if (session.left_dead) end_dead_list(session.stripe);
   } catch (...) {  // the pool refuses, or is full: the next open goes on
   }
   while (!session.let_go.empty()) {
@@ -238,7 +238,7 @@ void ObjectCore::consider(Session& session, Offset object) {
     session.store(place_at(place), Word{0});
   }
   drop_proxy(session, header);
-  if (session.deaths_left == 0) return put_aside(session, object);
+  if (session.deaths_left == 0) return push_dead(session, object);
   --session.deaths_left;
   end_object(session, object, type);
 }
@@ -274,7 +274,7 @@ void ObjectCore::end_object(Session& session, Offset object, Word state) {
         drop(count - kElementsAtOnce, count);
         session.store(size, count - kElementsAtOnce);
         session.deaths_left = 0;
-        return put_aside(session, object);
+        return push_dead(session, object);
       }
     }
     drop(0, count);
@@ -285,14 +285,14 @@ void ObjectCore::end_object(Session& session, Offset object, Word state) {
   ++session.ended;
 }
 
-void ObjectCore::put_aside(Session& session, Offset object) {
+void ObjectCore::push_dead(Session& session, Offset object) {
   Stripe& stripe = control_->stripes[session.stripe];
   session.store(session.header(object).aside, session.load(stripe.dead));
   session.store(stripe.dead, object);
   session.left_dead = true;
 }
 
-void ObjectCore::end_aside(std::size_t stripe_index) {
+void ObjectCore::end_dead_list(std::size_t stripe_index) {
   Stripe& stripe = control_->stripes[stripe_index];
   for (bool more = true; more;) {
     // Relaxed: what ends here cannot be reached, and the order of commits is kept.

@@ -5,11 +5,11 @@
 // NV-heaps needs operation descriptors for that; what is left of them is told with the end of objects:
 //
 //   1. a transaction that leaves an object without references ends it itself: destructor, references dropped, space given back; and
-//      so what that leaves without references, up to deaths_at_once objects            cut here ⇒ nothing happened
+//      so what that leaves without references, up to deaths_at_once objects            crash here ⇒ nothing happened
 //   2. what is more, it marks dead and puts in a list that its headers carry (a stripe of the Control; the paper's root descriptor).
-//      Committed: none of them can be reached, all weak references to them are null    cut here ⇒ the next open goes on with 3
+//      Committed: none of them can be reached, all weak references to them are null    crash here ⇒ the next open goes on with 3
 //   3. transactions of deaths_at_once objects each take them from the list and end them; what they leave without references joins
-//      the list (the paper's non-root descriptor)                                      cut here ⇒ the next open goes on
+//      the list (the paper's non-root descriptor)                                      crash here ⇒ the next open goes on
 // So a million objects are freed by logs of some kilobytes, and no object is ended twice.
 //
 // An object without references that handles lead to becomes an orphan: its offset stands in a table, and in its state where. When
@@ -233,8 +233,8 @@ class ObjectCore {
   void settle(Session& session);
   void consider(Session& session, Offset object);
   void end_object(Session& session, Offset object, Word state);
-  void put_aside(Session& session, Offset object);
-  void end_aside(std::size_t stripe);
+  void push_dead(Session& session, Offset object);
+  void end_dead_list(std::size_t stripe);
 
   void add_reference(Session& session, Offset object);
   void drop_reference(Session& session, Offset object);

@@ -279,7 +279,7 @@ void ObjectCore::go_on() {
   for (std::size_t i = 0; i < object_layout::kStripes; ++i) {
     if (pool_->read_only([&](Tx& tx) { return tx.load(control_->stripes[i].dead); }) == 0) continue;
     ++recovery_.lists;
-    go_on_with([&] { end_aside(i); });
+    go_on_with([&] { end_dead_list(i); });
   }
   const std::size_t places = orphan_tables_.size() * OrphanTable::kSlots;
   for (std::uint32_t place = 0; place < places; ++place) {

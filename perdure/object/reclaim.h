@@ -16,9 +16,9 @@ struct Reclaimed {
 
 /// Frees `leaked`: the allocations of the pool that nothing reaches, as told by a survey in which everything else was sound. The
 /// destructors of their classes do not run: only the program has them.
-///   1. small transactions take each object's references from it, and leave weak references to it null   cut here ⇒ the objects are
+///   1. small transactions take each object's references from it, and leave weak references to it null   crash here ⇒ the objects are
 ///      garbage as before; another run finds and frees them
-///   2. then, when none of them refers to anything, others free them                               cut here ⇒ as 1
+///   2. then, when none of them refers to anything, others free them                               crash here ⇒ as 1
 /// Requires: no object_heap is open on the pool, no other thread uses it.
 /// Errors:   throws Exception kCorrupt, kPoisoned.
 Reclaimed reclaim(Pool& pool, std::span<const Offset> leaked);

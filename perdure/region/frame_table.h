@@ -107,7 +107,7 @@ class FrameTable {
 
   /// Gives the file a number, unless it has one.
   ///
-  ///   1. write the name; flush; fence      cut here ⇒ the entry is free still
+  ///   1. write the name; flush; fence      crash here ⇒ the entry is free still
   ///   2. seal the entry's state; flush; fence
   ///
   /// Durable: on return. Errors: kInvalid (the name is empty or longer than 504 bytes), kNoSpace
@@ -160,8 +160,8 @@ class FrameTable {
 
   /// Brings the page into a free frame.
   ///
-  ///   1. read the file's page into a free frame; flush; fence   cut here ⇒ the frame is free still
-  ///   2. seal the entry; flush; fence      cut here ⇒ the frame has it, or the file; they are equal
+  ///   1. read the file's page into a free frame; flush; fence   crash here ⇒ the frame is free still
+  ///   2. seal the entry; flush; fence      crash here ⇒ the frame has it, or the file; they are equal
   ///   3. (the caller) map the frame
   ///
   /// Requires: a free frame; no frame has the page; the file is registered.
@@ -199,8 +199,8 @@ class FrameTable {
   /// Writes the frames to their files and frees them. Several at once share the syncs.
   ///
   ///   1. (the caller) unmap the frames, so that nobody stores to them any more
-  ///   2. write each frame to its file; sync the files    cut here ⇒ frame and file are the same
-  ///   3. clear the entries; flush; fence                 cut here ⇒ of each, the same
+  ///   2. write each frame to its file; sync the files    crash here ⇒ frame and file are the same
+  ///   3. clear the entries; flush; fence                 crash here ⇒ of each, the same
   ///   4. the frames are free
   ///
   /// Requires: each holds a page; nobody stores to them.

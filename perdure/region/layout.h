@@ -82,7 +82,7 @@ struct StatePage {
     std::array<Word, 7> padding;
   };
   Line grown_bytes;    // seal(bytes of the file that are in use, kSaltGrown)
-  Line retired_stamp;  // seal(stamp, kSaltRetired): recovery ignores log records up to it
+  Line retired_stamp;  // seal(timestamp, kSaltRetired): recovery ignores log records up to it
 };
 static_assert(sizeof(StatePage) == 128);
 

@@ -148,9 +148,9 @@ class Region {
 
   /// Adds `count` segments, whose table words become `fresh`. Pointers stay valid.
   ///
-  ///   1. extend the file and sync it          cut here ⇒ the file is longer than the state says
-  ///   2. seal the new segments' table words   cut here ⇒ words beyond the end; written again next
-  ///   3. publish grown_bytes                  cut here ⇒ all of it, or step 2's state
+  ///   1. extend the file and sync it          crash here ⇒ the file is longer than the state says
+  ///   2. seal the new segments' table words   crash here ⇒ words beyond the end; written again next
+  ///   3. publish grown_bytes                  crash here ⇒ all of it, or step 2's state
   ///
   /// Durable:  on return.
   /// Errors:   kNoSpace, kIo, kPoisoned; the region is unchanged.

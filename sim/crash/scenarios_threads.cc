@@ -44,7 +44,7 @@ Scenario shared_words(std::string name, std::string claim, std::uint64_t steps, 
 
 Scenario turns() {
   Scenario s = shared_words(
-      "turns", "two threads write the same words in turn; recovery merges their logs by stamp", 8,
+      "turns", "two threads write the same words in turn; recovery merges their logs by timestamp", 8,
       4, [](Pool&, std::uint64_t step, const Work& work) {
         if (step % 2 == 0) return on_second_thread(work);
         work();
@@ -58,7 +58,7 @@ Scenario turns() {
 
 /// Two logs, one of which fills up and is emptied with what the other holds by then, while commits may go on.
 Scenario consumed() {
-  Scenario s = shared_words("consumed", "a full log is emptied as far as a stamp, with all others",
+  Scenario s = shared_words("consumed", "a full log is emptied as far as a timestamp, with all others",
                             26, 40, [](Pool&, std::uint64_t step, const Work& work) {
                               if (step % 3 == 0) return on_second_thread(work);
                               work();

@@ -16,7 +16,7 @@ namespace perdure::bench::nvheaps {
 enum class Layer : std::uint8_t {
   kBase,  // raw structures in a mapped file
   kSafe,  // counted references and checked pointers: object_heap::unprotected
-  kTx,  // and transactions of one thread that is alone: without isolation (perdure/engine/solitude.h)
+  kTx,  // and transactions of one thread that is alone: without isolation (perdure/engine/biased_locking.h)
   kCTx,  // and isolation: another thread is in a transaction all the time, so that nobody is alone
   kNoDur,  // the same transactions, not durable: the engine `volatile`
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Solitude: while one thread has the pool to itself its transactions need no isolation, hence no ownership records, no
+// BiasedLocking: while one thread has the pool to itself its transactions need no isolation, hence no ownership records, no
 // read set and no locked instruction before the commit's, most of what a small transaction costs beside its fence.
 //
 //   Alone, a Tx looks after every load whether it still is (Conflict if not), and claims its commit. The next thread that
@@ -27,38 +27,38 @@
 
 namespace perdure {
 
-class Solitude {
+class BiasedLocking {
  public:
   /// A thread's part. Only its own thread changes it.
   class Place {
    public:
     /// Whether the thread is about to run alone. Every begin is followed by one end().
-    bool begin(Solitude& solitude) {
-      if (solitude.owner_.load(std::memory_order_acquire) == this) return true;
-      return begin_among_others(solitude);
+    bool begin(BiasedLocking& biased_locking) {
+      if (biased_locking.owner_.load(std::memory_order_acquire) == this) return true;
+      return begin_among_others(biased_locking);
     }
     void end() { state_.store(began_, std::memory_order_release); }
     /// Whether nothing has been in doubt so far. Call after the loads that are in question.
-    bool still_alone(const Solitude& solitude) const {
+    bool still_alone(const BiasedLocking& biased_locking) const {
       std::atomic_signal_fence(std::memory_order_seq_cst);
-      return solitude.owner_.load(std::memory_order_relaxed) == this;
+      return biased_locking.owner_.load(std::memory_order_relaxed) == this;
     }
     /// Before a commit of a thread that runs alone: if true, nobody else begins before end().
-    bool claim(const Solitude& solitude) {
+    bool claim(const BiasedLocking& biased_locking) {
       state_.store(began_ | kCommitting, std::memory_order_relaxed);
-      return still_alone(solitude);
+      return still_alone(biased_locking);
     }
 
    private:
-    friend Solitude;
-    bool begin_among_others(Solitude& solitude) {
+    friend BiasedLocking;
+    bool begin_among_others(BiasedLocking& biased_locking) {
       began_ += kOne;
       // Release: an owner-to-be that sees this thread at rest sees all that it did.
       state_.store(began_ | kRunning, std::memory_order_release);
       std::atomic_signal_fence(std::memory_order_seq_cst);  // and membarrier does the rest
-      if (solitude.owner_.load(std::memory_order_acquire) == nullptr && began_ < look_at_)
+      if (biased_locking.owner_.load(std::memory_order_acquire) == nullptr && began_ < look_at_)
         return false;
-      return solitude.settle(*this);
+      return biased_locking.settle(*this);
     }
     static constexpr std::uint64_t kRunning = 1;
     static constexpr std::uint64_t kCommitting = 2;
@@ -72,21 +72,21 @@ class Solitude {
   };
 
   /// Throws: std::bad_alloc.
-  Solitude();
-  ~Solitude();
-  Solitude(const Solitude&) = delete;
-  Solitude& operator=(const Solitude&) = delete;
+  BiasedLocking();
+  ~BiasedLocking();
+  BiasedLocking(const BiasedLocking&) = delete;
+  BiasedLocking& operator=(const BiasedLocking&) = delete;
 
   /// Another thread has come. The first is alone at once.   Throws: std::bad_alloc.
   void add(Place& place);
-  /// Ends an owner's solitude, unless it is `me`: before something is changed past the transactions.
+  /// Ends an owner's biased_locking, unless it is `me`: before something is changed past the transactions.
   void end_unless(const Place& me);
 
  private:
   static constexpr std::uint64_t kPatience = 512;
   static constexpr std::uint64_t kMostPatience = 1 << 16;
 
-  /// For a place that begins among others: ends an owner's solitude, or looks whether the place may become the owner.
+  /// For a place that begins among others: ends an owner's biased_locking, or looks whether the place may become the owner.
   bool settle(Place& place);
   void end_owner();
   /// What all but `place` have begun so far; ~0 when one of them is running.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "perdure/engine/solitude.h"
+#include "perdure/engine/biased_locking.h"
 
 #include <linux/membarrier.h>
 #include <sys/syscall.h>
@@ -28,16 +28,16 @@ void barrier_everywhere() { (void)membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED); 
 
 }  // namespace
 
-struct Solitude::Known {
+struct BiasedLocking::Known {
   const bool possible = can_have_barriers();
   std::mutex mutex;
   std::vector<Place*> places;
 };
 
-Solitude::Solitude() : known_(new Known) {}
-Solitude::~Solitude() { delete known_; }
+BiasedLocking::BiasedLocking() : known_(new Known) {}
+BiasedLocking::~BiasedLocking() { delete known_; }
 
-void Solitude::add(Place& place) {
+void BiasedLocking::add(Place& place) {
   const std::lock_guard lock(known_->mutex);
   known_->places.push_back(&place);
   if (!known_->possible) place.look_at_ = ~std::uint64_t{0};
@@ -45,14 +45,14 @@ void Solitude::add(Place& place) {
     owner_.store(&place, std::memory_order_release);
 }
 
-void Solitude::end_unless(const Place& me) {
+void BiasedLocking::end_unless(const Place& me) {
   const Place* owner = owner_.load(std::memory_order_acquire);
   if (owner == nullptr || owner == &me) return;
   const std::lock_guard lock(known_->mutex);
   if (owner_.load(std::memory_order_relaxed) != &me) end_owner();
 }
 
-void Solitude::end_owner() {
+void BiasedLocking::end_owner() {
   Place* const owner = owner_.load(std::memory_order_relaxed);
   if (owner == nullptr) return;
   owner_.store(&ending_, std::memory_order_relaxed);
@@ -63,7 +63,7 @@ void Solitude::end_owner() {
   owner_.store(nullptr, std::memory_order_release);
 }
 
-bool Solitude::settle(Place& place) {
+bool BiasedLocking::settle(Place& place) {
   // Not with the lock: who has it may wait for this thread's commit, but it is in none.
   const std::lock_guard lock(known_->mutex);
   if (owner_.load(std::memory_order_relaxed) != nullptr) {
@@ -88,7 +88,7 @@ bool Solitude::settle(Place& place) {
   return false;
 }
 
-std::uint64_t Solitude::others(const Place& place) const {
+std::uint64_t BiasedLocking::others(const Place& place) const {
   std::uint64_t begun = 0;
   for (const Place* other : known_->places) {
     if (other == &place) continue;
