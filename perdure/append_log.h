@@ -63,6 +63,7 @@ class Log {
   }
   /// The type number of a log's root object.
   static std::uint64_t root_type();
+  /// How much of the log is free. A record takes a little more than its own bytes (see append()).
   std::uint64_t free_bytes() const;
 
  private:

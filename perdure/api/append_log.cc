@@ -88,7 +88,7 @@ Result<Log> Log::open_or_create(Pool& pool, std::string_view name, std::size_t b
     created = tx.load(root->ring_offset) == 0;
     if (!created) return;
     // The ring is written past the transaction, so nothing that recovery replays may still write
-    // there: allocate, empty the logs, zero, and only then let the transaction publish it. A cut
+    // there: allocate, empty the logs, zero, and only then let the transaction publish it. A crash
     // before that leaves free space.
     auto* ring = static_cast<Word*>(tx.allocate(words * kWordBytes));
     tx.outdate(tx.link_to(ring).offset, words * kWordBytes);
@@ -106,8 +106,8 @@ Result<Log> Log::open_or_create(Pool& pool, std::string_view name, std::size_t b
     tx.store(root->head, seal(0, TornbitLog::kHeadSalt));
   });
 
-  // The head is written past the transactions from here on. Were the record that made it still in the
-  // engine's logs, recovery would set the head back, and records would be lost or come back.
+  // The head is written past the transactions from here on. Were the record that made it still in
+  // the engine's logs, recovery would set the head back, and records would be lost or come back.
   if (created) engine.truncate();
 
   const LogRoot found = pool.read_only([&](Tx& tx) {

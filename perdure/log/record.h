@@ -8,7 +8,8 @@
 //     kRun     `count` consecutive whole words             count values
 //     kMasked  some bits of one word                       value, mask
 //     kSpill   the entries stand at the word index instead count of words there, their CRC32C
-//     kInPlace `count` words there were initialised in place, and durable before this record: what older records say of
+//     kInPlace `count` words there were initialised in place, and durable before this record: what
+//     older records say of
 //              them must not be replayed            (no values)
 #pragma once
 
@@ -86,28 +87,25 @@ inline void encode_entries(std::span<const MaskedWrite> writes, std::vector<Word
 constexpr std::size_t in_place_heads(std::uint64_t words) {
   return (words + kMaxRun - 1) / kMaxRun;
 }
-/// Writes the in_place_heads() of `words` words from `begin` on, and returns their end. Other entries must follow.
+/// Writes the in_place_heads() of `words` words from `begin` on, and returns their end. Other
+/// entries must follow.
 inline Word* encode_in_place(Offset begin, std::uint64_t words, Word* out) {
   for (; words > 0; begin += kMaxRun * kWordBytes, words -= std::min(words, kMaxRun))
     *out++ = entry_head(begin, std::min(words, kMaxRun), Kind::kInPlace);
   return out;
 }
 
-constexpr Word stamp_word(std::uint64_t timestamp, std::uint16_t crc) {
-  return timestamp | (Word{crc} << 48);
-}
-
 /// The first word of a record over `entries`.
 inline Word header(std::uint64_t timestamp, std::span<const Word> entries) {
   const std::uint32_t seed = crc32c(&timestamp, sizeof(timestamp));
-  return stamp_word(timestamp, crc16(entries.data(), entries.size_bytes(), seed));
+  return timestamp | Word{crc16(entries.data(), entries.size_bytes(), seed)} << 48;
 }
 
 enum class Found : std::uint8_t { kNothing, kRecord, kCorrupt };
 
-/// Reads the next record's timestamp and raw entry words. kNothing at the end of what was completely
-/// written; kCorrupt when complete words do not make a record (no power cut can cause that, only
-/// damage).
+/// Reads the next record's timestamp and raw entry words. kNothing at the end of what was
+/// completely written; kCorrupt when complete words do not make a record (no power cut can cause
+/// that, only damage).
 template <class Reader>
 Found read(Reader& reader, std::uint64_t& timestamp, std::vector<Word>& entries) {
   Word first = 0;

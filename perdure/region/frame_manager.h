@@ -55,7 +55,7 @@ class FrameManager {
   Result<FramePool::View> attach(std::byte* address, std::uint64_t bytes,
                                  const std::string& backing_file, int protection,
                                  Offset file_offset);
-  Result<void> detach(const FramePool::View& view, FramePool::Detach how);
+  Result<void> detach(const FramePool::View& view);
   Result<void> cut(std::byte* address, std::uint64_t bytes);
   Result<void> protect(std::byte* address, std::uint64_t bytes, int protection);
   Result<void> forget(const std::string& backing_file);
