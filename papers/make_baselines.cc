@@ -13,8 +13,7 @@ std::unique_ptr<Engine> make_engine<Undo>(const EngineSetting& with) {
 }
 template <>
 std::unique_ptr<Engine> make_engine<Nonatomic>(const EngineSetting& with) {
-  return with.storage == nullptr ? make_on_memory<Nonatomic>(with)
-                                 : make_on_files<Nonatomic>(with);
+  return with.storage == nullptr ? make_on_memory<Nonatomic>(with) : make_on_files<Nonatomic>(with);
 }
 template <>
 std::unique_ptr<Engine> make_engine<Volatile>(const EngineSetting& with) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Stamps an engine of papers/engines.h for the domain of an open region. Each engine's timestamps are in a source of its own
-// (stamps_of_*.cc), so that they are compiled side by side.
+// Makes an engine of papers/engines.h for the domain of an open region. Each engine is compiled in a source of its own
+// (make_*.cc), so that they are compiled side by side.
 #pragma once
 
 #include "papers/engines.h"

@@ -5,8 +5,7 @@ namespace perdure::papers {
 
 template <>
 std::unique_ptr<Engine> make_engine<Mnemosyne>(const EngineSetting& with) {
-  return with.storage == nullptr ? make_on_memory<Mnemosyne>(with)
-                                 : make_on_files<Mnemosyne>(with);
+  return with.storage == nullptr ? make_on_memory<Mnemosyne>(with) : make_on_files<Mnemosyne>(with);
 }
 template <>
 std::unique_ptr<Engine> make_engine<PrivatePlacement>(const EngineSetting& with) {

@@ -105,7 +105,8 @@ Result<LabPool> open(const std::string& path, const LabOptions& asked) {
   const EngineSource source{[&](EngineParts parts) {
                               parts.tuning = tuning_of(options);
                               return with_engine(options.engine, [&]<class E>(E) {
-                                return make_engine<E>({options, parts, storage.get(), counters.get()});
+                                return make_engine<E>(
+                                    {options, parts, storage.get(), counters.get()});
                               });
                             },
                             &blurred::kXilFormat};

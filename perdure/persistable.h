@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Persistable<T>: may a T live in persistent memory? Checked at compile time, field by field: what would dangle or leak after
-// a restart (raw pointers, references, virtual functions, types that own volatile heap) is refused with a message that says
-// why. A persistent type is a plain struct: no constructors, no private fields; arrays of either kind are fine.
+// Persistable<T>: may a T live in persistent memory? Checked at compile time, field by field: what
+// would dangle or leak after a restart (raw pointers, references, virtual functions, types that own
+// volatile heap) is refused with a message that says why. A persistent type is a plain struct: no
+// constructors, no private fields; arrays of either kind are fine.
 #pragma once
 
 #include <array>
@@ -58,7 +59,8 @@ constexpr bool persistable() {
   }
 }
 
-/// Becomes whatever a field of T is initialised with, each element of a C array too; noexcept if that may be persistent.
+/// Becomes whatever a field of T is initialised with, each element of a C array too; noexcept if
+/// that may be persistent.
 template <class T>
 struct AnyField {
   template <class U>
@@ -85,7 +87,8 @@ struct InitialisedBy<T, std::index_sequence<I...>> {
 template <class T, std::size_t kCount>
 using InitialisedByCount = InitialisedBy<T, std::make_index_sequence<kCount>>;
 
-/// The most values that T can be initialised with: from `kLow` on, which is possible, and fewer than `kHigh`, if that is not 0.
+/// The most values that T can be initialised with: from `kLow` on, which is possible, and fewer
+/// than `kHigh`, if that is not 0.
 template <class T, std::size_t kLow, std::size_t kHigh = 0>
 consteval std::size_t most_values() {
   constexpr std::size_t kMiddle = kHigh == 0 ? 2 * kLow + 1 : (kLow + kHigh) / 2;

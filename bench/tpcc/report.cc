@@ -189,14 +189,14 @@ Json json_of(const PlaceResult& place, const ModeResult& mode) {
 }  // namespace
 
 std::optional<Spread> ratio_of(const PlaceResult& place, const ModeResult& mode) {
-  const auto yardstick =
+  const auto baseline =
       std::find_if(place.modes.begin(), place.modes.end(),
                    [](const ModeResult& other) { return other.mode.name() == kBaseline; });
-  if (yardstick == place.modes.end()) return std::nullopt;
+  if (baseline == place.modes.end()) return std::nullopt;
   std::vector<double> ratios;
   for (std::size_t round = 0; round < mode.rounds.size(); ++round)
     ratios.push_back(mode.rounds[round].transactions_per_s() /
-                     yardstick->rounds[round].transactions_per_s());
+                     baseline->rounds[round].transactions_per_s());
   return spread_of(std::move(ratios));
 }
 

@@ -116,9 +116,9 @@ class Blurred final : public Redo<D, InLogCommits> {
       tx.validate_at(timestamp);  // 3
       // make_room_in_log() saw it coming.
       if (log_of(slot_index).too_far_apart(timestamp)) throw Conflict{};
-      close_in_log(slot_index, timestamp);                                            // 4
+      close_in_log(slot_index, timestamp);                                        // 4
       store_home_of(slot_index, [&](auto store) { tx.for_each_in_log(store); });  // 5
-      tx.make_visible(timestamp);                                                     // 6
+      tx.make_visible(timestamp);                                                 // 6
     }
     tx.finish();  // 7
   }

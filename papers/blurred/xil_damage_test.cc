@@ -19,7 +19,8 @@ TEST(XilDamage, EveryFlippedBitIsDetectedOrHarmlessOrLooksLikeACutOfTheNewest) {
     for (const std::uint64_t length : {3, 1, 4}) {
       append_random(used.domain, used.log(), used.random, length % 3);
       used.log().abort(used.domain);
-      model.push_back({++used.timestamp, append_random(used.domain, used.log(), used.random, length)});
+      model.push_back(
+          {++used.timestamp, append_random(used.domain, used.log(), used.random, length)});
       ASSERT_TRUE(commit(used.log(), used.domain, used.timestamp));
     }
     const std::vector<Remembered> without_newest(model.begin(), model.end() - 1);

@@ -170,8 +170,8 @@ class Scanner {
     const Place commit = candidate.commit;
     if (!records_.written(commit)) return {Verdict::kIncomplete};
     const Closing closing = closing_of(records_.load(commit));
-    if (closing.timestamp != candidate.timestamp || closing.back == 0 || closing.back >= records_.count() ||
-        closing.age > closing.timestamp)
+    if (closing.timestamp != candidate.timestamp || closing.back == 0 ||
+        closing.back >= records_.count() || closing.age > closing.timestamp)
       return damaged_at("a commit record is another than expected, or out of range", commit);
     const Place first = commit - closing.back;
     std::uint64_t rewrites = 0;

@@ -9,7 +9,8 @@ namespace {
 
 using namespace crash;  // NOLINT: what explores
 
-constexpr Offset kRetiredAt = 0;  // the last step whose transaction was dropped: the retired timestamp
+/// The last step whose transaction was dropped: the retired timestamp.
+constexpr Offset kRetiredAt = 0;
 constexpr Offset kRingAt = 2 * kPageBytes - kSectorBytes;  // across two pages
 constexpr std::uint64_t kRingWords = 128;
 constexpr std::uint64_t kBytes = 3 * kPageBytes;

@@ -248,7 +248,7 @@ class Tables final : public EngineOn<D> {
     tx.validate_at(timestamp);        // 3
     append(slot, timestamp, record);  // 4
     store();                      // 5
-    tx.make_visible(timestamp);       // 6
+    tx.make_visible(timestamp);   // 6
   }
   /// For a transaction that the tables, or the log, have no room for.
   void commit_home(TablesTx& tx, std::size_t slot, std::span<Word> record) {
@@ -267,7 +267,7 @@ class Tables final : public EngineOn<D> {
       });
     }
     tx.finish();  // not before: it may wait for the heap, and whoever has the heap may wait for retiring_
-    if (spill.used()) spill.retire();
+    if (spill.used()) spill.truncate_logs();
   }
   /// What the word becomes by `write`, whose lock this thread has.
   Word merged(const MaskedWrite& write) const {

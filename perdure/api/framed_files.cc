@@ -122,7 +122,8 @@ void FramedFiles::protect(Offset begin, std::uint64_t bytes, std::uint32_t prote
 }
 
 void FramedFiles::unmap(Offset begin, std::uint64_t bytes) {
-  // What is no view, the static variables or a region that was never attached, is an ordinary mapping.
+  // What is no view, the static variables or a region that was never attached, is an ordinary
+  // mapping.
   if (frames_ == nullptr || !frames_->cut(base() + begin, bytes))
     DirectoryFiles::unmap(begin, bytes);
 }

@@ -44,7 +44,8 @@ struct PoolCore::Hub {
   std::vector<Context*> idle;
 };
 
-/// Of this thread: its contexts were given back already. What ends later, with the thread or the program, gets none.
+/// Of this thread: its contexts were given back already. What ends later, with the thread or the
+/// program, gets none.
 thread_local constinit bool thread_has_ended = false;
 
 /// The contexts that one thread holds, given back when the thread ends.
@@ -122,8 +123,8 @@ Result<std::unique_ptr<PoolCore>> PoolCore::open(std::unique_ptr<Region> region,
 PoolCore::~PoolCore() {
   if (hub_ == nullptr) return;  // never opened
   if (fork_generation_ != fork_count.load(std::memory_order_relaxed)) {
-    // In the child what other threads were changing at the fork stays as they left it, half changed perhaps: it is left
-    // alone, not destroyed.
+    // In the child what other threads were changing at the fork stays as they left it, half changed
+    // perhaps: it is left alone, not destroyed.
     (void)engine_.release();
     (void)logs_.release();
     (void)heap_.release();
@@ -179,7 +180,8 @@ PoolCore::Context& PoolCore::attach() {
   Context& context = *made;
   hub_->contexts.push_back({std::move(tx), std::move(made)});
   by_slot_[slot].store(&context, std::memory_order_relaxed);
-  // Release: whoever counts this context finds it. Sequentially consistent: before the thread's first announcement.
+  // Release: whoever counts this context finds it. Sequentially consistent: before the thread's
+  // first announcement.
   attached_.store(slot + 1, std::memory_order_seq_cst);
   return context;
 }
@@ -188,16 +190,18 @@ void PoolCore::settle(Offset begin, std::uint64_t bytes) {
   const std::uint64_t retired =
       unseal(load_word(&region_->state()->retired_stamp.word), kSaltRetired).value_or(0);
   for (Offset line = round_down(begin, kLineBytes); line < begin + bytes; line += kLineBytes) {
-    // Acquire: a transaction that ended before this call, in any thread, is seen. One that has the lock is on another
-    // line or other words of this one, and hides when this line was written last.
+    // Acquire: a transaction that ended before this call, in any thread, is seen. One that has the
+    // lock is on another line or other words of this one, and hides when this line was written
+    // last.
     const std::uint64_t orec = locks_.of(line).load(std::memory_order_acquire);
     if (LockTable::locked(orec) || LockTable::version(orec) > retired) return engine_->truncate();
   }
 }
 
 void PoolCore::quiesce(std::uint64_t timestamp) const {
-  // Orders: the commit's timestamp, drawn before, and the announcements read below. Pairs with Tx::announce(): a
-  //         transaction whose announcement is not seen here draws a snapshot that is not older than the timestamp.
+  // Orders: the commit's timestamp, drawn before, and the announcements read below. Pairs with
+  //         Tx::announce(): a transaction whose announcement is not seen here draws a snapshot that
+  //         is not older than the timestamp.
   std::atomic_thread_fence(std::memory_order_seq_cst);
   const std::size_t attached = attached_.load(std::memory_order_acquire);
   for (std::size_t i = 0; i < attached; ++i) {
@@ -257,7 +261,8 @@ void PoolCore::wait_for_starving(const Context& me) const {
 void PoolCore::retry_later(Context& context) {
   context.tx.roll_back();
   if (++context.attempts >= kPatience) {
-    // Each of the others ends its transaction, and then waits before the next: so often it may be overtaken yet.
+    // Each of the others ends its transaction, and then waits before the next: so often it may be
+    // overtaken yet.
     const Context* nobody = nullptr;
     starving_.compare_exchange_strong(nobody, &context, std::memory_order_relaxed);
   }

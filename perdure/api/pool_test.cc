@@ -344,7 +344,7 @@ TEST_F(Roots, OneNameIsCreatedOnceByManyThreads) {
 
 // ---- engines and counts -------------------------------------------------------------------------
 
-TEST(PoolEngines, TheYardsticksRunTheSamePrograms) {
+TEST(PoolEngines, TheBaselinesRunTheSamePrograms) {
   for (const EngineKind engine :
        {EngineKind::kMnemosyne, EngineKind::kBlurred, EngineKind::kAdaptive, EngineKind::kSoftwrap,
         EngineKind::kSoftwrapTables, EngineKind::kBase, EngineKind::kUndo, EngineKind::kNonatomic,

@@ -29,7 +29,8 @@ Error misuse_inside() {
   return {Code::kMisuse, "regions cannot be made or destroyed inside a transaction"};
 }
 
-/// Calls `visit(offset of the page, bytes of it)` for each page of the table from `first` on; `read` copies a header.
+/// Calls `visit(offset of the page, bytes of it)` for each page of the table from `first` on;
+/// `read` copies a header.
 /// Errors: kCorrupt.
 template <class Read, class Visit>
 Result<void> for_each_page(const Region& region, Offset first, Read read, Visit visit) {
@@ -67,7 +68,8 @@ bool is_sound(const RegionEntry& entry, Offset regions_begin, std::uint64_t rang
          entry.file != SpaceFiles::kStatics && entry.protection <= 7;
 }
 
-/// Words of the region as recovery will leave them, before it has begun: those at home, under what the logs hold.
+/// Words of the region as recovery will leave them, before it has begun: those at home, under what
+/// the logs hold.
 class RecoveredView {
  public:
   /// Errors: kCorrupt.
@@ -157,8 +159,9 @@ Result<void> AddressSpace::attach_regions() {
       region_->attach({entry.begin, end});
     }
   }
-  // A program that stores to a region while another of its threads destroys it ends at that store, with a record in the
-  // log that names no region any more. What it wrote is nobody's, and must not be in the way of the rest.
+  // A program that stores to a region while another of its threads destroys it ends at that store,
+  // with a record in the log that names no region any more. What it wrote is nobody's, and must not
+  // be in the way of the rest.
   for (const Offset page : view->pages_written(regions_begin_, range_bytes_)) {
     const bool known = std::any_of(found.begin(), found.end(), [&](const RegionEntry& entry) {
       return inside(page, kPageBytes, entry.begin, entry.begin + entry.bytes);
@@ -183,7 +186,8 @@ Result<void> AddressSpace::show_entry(const RegionEntry& entry) {
                  files_->name(entry.file) + ": has " + std::to_string(*bytes.value()) +
                      " bytes, the region table says " + std::to_string(entry.file_bytes) +
                      "; restore it from a backup"};
-  // Writable for recovery, also where the program is not allowed to write: a transaction that tried has left a record.
+  // Writable for recovery, also where the program is not allowed to write: a transaction that tried
+  // has left a record.
   auto part = files_->map(entry.file, entry.file_offset, entry.begin, entry.bytes,
                           PROT_READ | PROT_WRITE | entry.protection);
   if (!part) return part.error();
@@ -424,7 +428,8 @@ Result<void*> AddressSpace::map(void** variable, std::uint64_t bytes, int protec
       tx.write_exact(home, &address, sizeof(address));
     });
   } catch (const Exception& failure) {
-    // When the storage failed, the region may be known after all at the next open: it keeps its file.
+    // When the storage failed, the region may be known after all at the next open: it keeps its
+    // file.
     if (failure.code() == Code::kPoisoned) throw;
     return undo(failure.error());
   }
@@ -443,9 +448,9 @@ Result<void> AddressSpace::unmap(void* address, std::uint64_t bytes) try {
                                      hex(reinterpret_cast<std::uint64_t>(address)) +
                                      " are no whole pages of regions"};
   const Offset end = round_up(begin + bytes, kPageBytes);
-  //   1. one transaction: entries shrink, split, or are going     crash here ⇒ all of it or nothing
-  //   2. force it home                                             crash here ⇒ as 1; no record names those bytes now
-  //   3. unmap, remove files                                       crash here ⇒ removed at the next start
+  //   1. one transaction: entries shrink, split, or are going   crash here ⇒ all of it or nothing
+  //   2. force it home        crash here ⇒ as 1; no record names those bytes now
+  //   3. unmap, remove files  crash here ⇒ the files are removed at the next start
   //   4. clear the entries that were going
   const bool any = pool_->atomically([&](Tx& tx) {
     bool touched = false;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The static variables of an address space: what a start finds of them, and what becomes of them when the program changes.
+// The static variables of an address space: what a start finds of them, and what becomes of them
+// when the program changes.
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -40,7 +41,8 @@ Result<void> AddressSpace::attach_statics() {
   auto bytes = files_->size(SpaceFiles::kStatics);
   if (!bytes) return bytes.error();
   if (!bytes.value()) {
-    // Somebody removed it, to start over. The logs may still have records for it: let them write into nowhere.
+    // Somebody removed it, to start over. The logs may still have records for it: let them write
+    // into nowhere.
     const std::uint64_t nowhere = regions_begin_ - statics_begin_;
     if (auto mapped = files_->map_nowhere(statics_begin_, nowhere); !mapped) return mapped;
     region_->attach({statics_begin_, statics_begin_ + nowhere});
@@ -75,7 +77,8 @@ Result<void> AddressSpace::map_statics(std::uint64_t bytes) {
   return {};
 }
 
-/// After recovery: the program's variables become those of the file, or the file is made from the program's.
+/// After recovery: the program's variables become those of the file, or the file is made from the
+/// program's.
 Result<void> AddressSpace::settle_statics() {
   if (statics_.begin == nullptr) return {};
   const std::string names = to_text(statics_.variables);
@@ -97,8 +100,9 @@ Result<void> AddressSpace::settle_statics() {
       if (!before) return before.error();
       if (auto changed = change_statics(before.value()); !changed) return changed;
     }
-    // Orders: the word that vouches for the variables before the first transaction on them. Who stored it may have been
-    //         killed before its fence; it is then in caches only, and a cut would take it back, and the variables with it.
+    // Orders: the word that vouches for the variables before the first transaction on them. Who
+    //         stored it may have been killed before its fence; it is then in caches only, and a
+    //         power cut would take it back, and the variables with it.
     Engine& engine = core_of(*pool_).engine();
     engine.flush(&region_->at<StaticsHeader>(statics_begin_)->ready, kWordBytes,
                  Site::kStaticsAdopt);
@@ -137,7 +141,8 @@ std::vector<std::byte> AddressSpace::image_of_statics() const {
 }
 
 /// Fills a new file.
-///   1. everything but the word that says so; fence   crash here ⇒ not ready: made again from the executable
+///   1. everything but the word that says so; fence   crash here ⇒ not ready: made again from the
+///                                                    executable
 ///   2. the word; fence                               from here on the variables keep their values
 void AddressSpace::write_statics(std::vector<std::byte> image) {
   Engine& engine = core_of(*pool_).engine();

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// ArenaHeap: the allocator of an arena, and its roots. All of its state lies in the arena itself, so an epoch
-// that is taken back takes its allocations back.
+// ArenaHeap: the allocator of an arena, and its roots. All of its state lies in the arena itself,
+// so an epoch that is taken back takes its allocations back.
 //
-// After the head and a table of chunks the arena is chunks of 16 KiB. A chunk is free, or cut into objects of one
-// size class, or part of a larger object. Free chunks are runs, linked by size; the first and the last chunk of
-// a run know its length, so that neighbours become one.
+// After the head and a table of chunks the arena is chunks of 16 KiB. A chunk is free, or cut into
+// objects of one size class, or part of a larger object. Free chunks are runs, linked by size; the
+// first and the last chunk of a run know its length, so that neighbours become one.
 #pragma once
 
 #include <array>
@@ -31,11 +31,14 @@ class ArenaHeap final {
       16,  32,  48,  64,  80,   96,   112,  128,  160,  192,  224,  256,  320,  384,  448,
       512, 640, 768, 896, 1024, 1280, 1536, 1792, 2048, 2304, 2720, 3264, 4096, 5456, 8192};
 
-  /// The heap in [base, base + capacity), made there when the memory is `fresh`, all zeros; otherwise judged first.
-  /// Requires: at least kLeastCapacity; base aligned to kChunkBytes, and the address that pointers in it mean.
+  /// The heap in [base, base + capacity), made there when the memory is `fresh`, all zeros;
+  /// otherwise judged first.
+  /// Requires: at least kLeastCapacity; base aligned to kChunkBytes, and the address that pointers
+  ///           in it mean.
   /// Errors: kVersion, kCorrupt (or of another size).
   static Result<ArenaHeap*> open(std::byte* base, std::uint64_t capacity, bool fresh);
-  /// What is wrong with its tables, as memory of so many bytes that belongs at `address`; empty: nothing. Loads only.
+  /// What is wrong with its tables, as memory of so many bytes that belongs at `address`; empty:
+  /// nothing. Loads only.
   std::string find_fault(std::uint64_t capacity, std::uint64_t address) const;
   std::string find_fault(std::uint64_t capacity) const {
     return find_fault(capacity, reinterpret_cast<std::uintptr_t>(this));
@@ -43,9 +46,11 @@ class ArenaHeap final {
 
   /// Errors: throws Exception kNoSpace, kInvalid (alignment above 16 KiB). Threads: any.
   void* allocate(std::size_t bytes, std::size_t alignment = alignof(std::max_align_t));
-  /// Requires: an object that allocate() gave and nobody gave back. What is plainly none stops the program.
+  /// Requires: an object that allocate() gave and nobody gave back. What is plainly none stops the
+  ///           program.
   void deallocate(void* object);
-  /// The object with so many bytes, aligned as by default: in its place, or elsewhere with its contents. Null makes one.
+  /// The object with so many bytes, aligned as by default: in its place, or elsewhere with its
+  /// contents. Null makes one.
   /// Requires: as deallocate(). Errors: throws Exception kNoSpace; the object is as it was.
   void* resize(void* object, std::size_t bytes);
   std::uint64_t used_bytes() const { return used_bytes_; }

@@ -5,10 +5,12 @@
 //   1. the epoch before it is committed (or this one waits, and is late)
 //   2. the gate is closed: nobody changes memory
 //   3. the kernel says which pages were written
-//   4. each is compared with the shadow, the image of the epoch before, block by block; what differs is copied
-//      there, and noted; and the pages are watched again, but for hot ones (hot_pages.h): those are compared in each epoch
+//   4. each is compared with the shadow, the image of the epoch before, block by block; what
+//      differs is copied there, and noted; and the pages are watched again, but for hot ones
+//      (hot_pages.h): those are compared in each epoch
 //   5. the gate is opened: the program has paused from 2 to here
-//   6. the store commits what was noted, from the shadow, which stays as it is until step 4 of the next epoch
+//   6. the store commits what was noted, from the shadow, which stays as it is until step 4 of the
+//      next epoch
 // Another thread brings home what may be.
 #pragma once
 

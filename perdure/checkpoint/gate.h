@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Gate: threads hold it open while they change memory; the end of an epoch closes it for a moment, in which
-// nothing changes.
+// Gate: threads hold it open while they change memory; the end of an epoch closes it for a moment,
+// in which nothing changes.
 #pragma once
 
 #include <pthread.h>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// HomeWriter: collects pieces of pages, newer over older, and writes each page's changed parts once.
+// HomeWriter: collects pieces of pages, newer over older, and writes each page's changed parts
+// once.
 #pragma once
 
 #include <cstddef>

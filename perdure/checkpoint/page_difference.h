@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Which blocks of a page changed: what the end of an epoch does to each written page, while the program waits.
+// Which blocks of a page changed: what the end of an epoch does to each written page, while the
+// program waits.
 //
-// Pages of the second-level cache take 0.10 us with AVX2, 0.14 us with SSE2; from memory it is the first lines of each page
-// that take long (the processor fetches ahead only within a page), so the caller names the page that comes next: 0.62 us
-// become 0.50. (Xeon of 2023; a loop over words took 0.19 and 0.75 us.)
+// Pages of the second-level cache take 0.10 us with AVX2, 0.14 us with SSE2; from memory it is the
+// first lines of each page that take long (the processor fetches ahead only within a page), so the
+// caller names the page that comes next: 0.62 us become 0.50. (Xeon of 2023; a loop over words took
+// 0.19 and 0.75 us.)
 //
 // Also compiled into what runs inside of other programs: no library but the compiler's own.
 #pragma once

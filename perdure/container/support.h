@@ -39,8 +39,8 @@ std::uint64_t room_at(F& visit, Link at) {
   }
 }
 
-/// What an ordered map's clear_some() does: erases up to `max_entries` entries, from the end; true when the map is empty, and
-/// then all of it is freed.
+/// What an ordered map's clear_some() does: erases up to `max_entries` entries, from the end; true
+/// when the map is empty, and then all of it is freed.
 template <class Map, class Tx>
 bool clear_from_the_end(Map& map, Tx& tx, std::size_t max_entries) {
   for (std::size_t i = 0; i < max_entries; ++i) {
@@ -53,8 +53,9 @@ bool clear_from_the_end(Map& map, Tx& tx, std::size_t max_entries) {
   return true;
 }
 
-// ---- StripedCount: a counter that many threads move at the same time. Each counts on a cache line of its own, the sum is the
-// count: one shared word would make every two insertions into a map conflict.
+// ---- StripedCount: a counter that many threads move at the same time. Each counts on a cache line
+// of its own, the sum is the count: one shared word would make every two insertions into a map
+// conflict.
 
 class StripedCount {
  public:
@@ -97,8 +98,8 @@ class StripedCount {
 };
 static_assert(sizeof(StripedCount) == 16 * kLineBytes);
 
-// ---- Kept: how a node of a map keeps a value: as it is or, if it is of any length, apart, in an object of its own. Then the
-// node holds a link, and that is what moves when nodes split and merge.
+// ---- Kept: how a node of a map keeps a value: as it is or, if it is of any length, apart, in an
+// object of its own. Then the node holds a link, and that is what moves when nodes split and merge.
 
 template <class V>
 inline constexpr bool kIsApart = Item<V>::kVariable;
@@ -186,8 +187,9 @@ struct Kept<V, true> {
   }
 };
 
-// ---- The keyed hash of hash_map. The seed is secret and differs from map to map, so that nobody can prepare keys that fall
-// into one bucket. The hash is part of the media format of every map: never change it.
+// ---- The keyed hash of hash_map. The seed is secret and differs from map to map, so that nobody
+// can prepare keys that fall into one bucket. The hash is part of the media format of every map:
+// never change it.
 
 /// Both halves of the 128-bit product, folded into one: every bit of the result depends on every
 /// bit of a and b.

@@ -13,15 +13,16 @@
 namespace perdure {
 namespace {
 
-/// Whatever other threads of the process have executed before is seen, and what they execute after sees what the caller
-/// stored before.
+/// Whatever other threads of the process have executed before is seen, and what they execute after
+/// sees what the caller stored before.
 bool membarrier(int command) { return ::syscall(SYS_membarrier, command, 0, 0) == 0; }
 
 bool can_have_barriers() {
   static const bool can = membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
   return can;
 }
-// Before main, where it is free: once there are other threads, the kernel takes 10 ms and more for it.
+// Before main, where it is free: once there are other threads, the kernel takes 10 ms and more for
+// it.
 [[maybe_unused]] const bool asked_early = can_have_barriers();
 
 void barrier_everywhere() { (void)membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED); }

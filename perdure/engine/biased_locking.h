@@ -1,21 +1,24 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// BiasedLocking: while one thread has the pool to itself its transactions need no isolation, hence no ownership records, no
-// read set and no locked instruction before the commit's, most of what a small transaction costs beside its fence.
+// BiasedLocking: while one thread has the pool to itself, its transactions need no isolation, hence
+// no ownership records, no read set and no locked instruction before that of the commit. These are
+// most of what a small transaction costs besides its fence. The pool is then biased towards that
+// thread, its owner.
 //
-//   Alone, a Tx looks after every load whether it still is (Conflict if not), and claims its commit. The next thread that
-//   begins ends it:
-//     1. marks it as ending; a barrier on all CPUs of the process
-//                                   from here on the owner sees that it is not alone, before it uses what it loads, and
-//                                   whoever else begins waits for 3
-//     2. waits while the owner commits    never for long: a commit runs no code of the user
-//     3. names nobody as the owner, and goes on with ownership records, as everyone from then on
-//   Who finds over a while that nobody else has begun anything becomes the owner:
-//     1. is named; a barrier on all CPUs  who begins from here on sees it, and ends it again
-//     2. looks whether anybody is running; if so, nobody is named again
-//   (A former owner may be running still: it finds out by itself.)
+//   The owner's Tx looks after every load whether the thread is still the owner (if not, this is a
+//   Conflict), and claims its commit. The next thread that begins a transaction revokes the bias:
+//     1. it marks the bias as ending; a barrier on all CPUs of the process
+//                                   from here on the owner sees that it is not alone before it uses
+//                                   what it loads, and whoever else begins waits for 3
+//     2. it waits while the owner commits    never for long: a commit runs no code of the user
+//     3. it names no owner, and goes on with ownership records, as everyone does from then on
+//   A thread that finds over a while that nobody else has begun a transaction becomes the owner:
+//     1. it is named; a barrier on all CPUs  whoever begins from here on sees it, and revokes it
+//     2. it looks whether anybody is running; if so, no owner is named again
+//   (A former owner may still be running; it finds out by itself.)
 //
-// The barrier (membarrier) is what lets begin, load and commit do with plain instructions; where the system has none, there
-// is no owner, ever. Versions of ownership records stay behind while there is one; no harm: no snapshot spans that time.
+// The barrier (membarrier) lets begin, load and commit do with plain instructions; where the system
+// has none, there is never an owner. Versions of ownership records stay behind while there is an
+// owner. That does no harm, because no snapshot spans that time.
 // Source: biased locks; the asymmetric barrier of user-level RCU.
 // Threads: any.
 #pragma once
@@ -32,18 +35,18 @@ class BiasedLocking {
   /// A thread's part. Only its own thread changes it.
   class Place {
    public:
-    /// Whether the thread is about to run alone. Every begin is followed by one end().
+    /// Returns whether the thread is about to run alone. Every begin is followed by one end().
     bool begin(BiasedLocking& biased_locking) {
       if (biased_locking.owner_.load(std::memory_order_acquire) == this) return true;
       return begin_among_others(biased_locking);
     }
     void end() { state_.store(began_, std::memory_order_release); }
-    /// Whether nothing has been in doubt so far. Call after the loads that are in question.
+    /// Whether the thread is the owner still. Call it after the loads that depend on the answer.
     bool still_alone(const BiasedLocking& biased_locking) const {
       std::atomic_signal_fence(std::memory_order_seq_cst);
       return biased_locking.owner_.load(std::memory_order_relaxed) == this;
     }
-    /// Before a commit of a thread that runs alone: if true, nobody else begins before end().
+    /// Called before the owner commits. If it returns true, nobody else begins before end().
     bool claim(const BiasedLocking& biased_locking) {
       state_.store(began_ | kCommitting, std::memory_order_relaxed);
       return still_alone(biased_locking);
@@ -64,10 +67,10 @@ class BiasedLocking {
     static constexpr std::uint64_t kCommitting = 2;
     static constexpr std::uint64_t kOne = 4;
 
-    std::atomic<std::uint64_t> state_{0};  // begun so often, and what it is doing
+    std::atomic<std::uint64_t> state_{0};  // how often it has begun, and what it is doing
     std::uint64_t began_ = 0;
     std::uint64_t look_at_ = kPatience * kOne;  // when to look next whether others are there
-    std::uint64_t seen_ = 0;                    // of the others, by the last look
+    std::uint64_t seen_ = 0;                    // how often the others had begun at the last look
     std::uint64_t patience_ = kPatience;
   };
 
@@ -77,25 +80,27 @@ class BiasedLocking {
   BiasedLocking(const BiasedLocking&) = delete;
   BiasedLocking& operator=(const BiasedLocking&) = delete;
 
-  /// Another thread has come. The first is alone at once.   Throws: std::bad_alloc.
+  /// Adds a thread. The first one is the owner at once. Throws: std::bad_alloc.
   void add(Place& place);
-  /// Ends an owner's biased_locking, unless it is `me`: before something is changed past the transactions.
+  /// Ends an owner's biased_locking, unless it is `me`: before something is changed past the
+  /// transactions.
   void end_unless(const Place& me);
 
  private:
   static constexpr std::uint64_t kPatience = 512;
   static constexpr std::uint64_t kMostPatience = 1 << 16;
 
-  /// For a place that begins among others: ends an owner's biased_locking, or looks whether the place may become the owner.
+  /// Called for a place that begins among others: revokes the bias towards another thread, or looks
+  /// whether the place may become the owner.
   bool settle(Place& place);
   void end_owner();
   /// What all but `place` have begun so far; ~0 when one of them is running.
   std::uint64_t others(const Place& place) const;
 
-  struct
-      Known;  // of all threads, and a mutex: on no path of a thread that stays alone, or among others
+  // All threads, and a mutex. No thread that stays alone, or stays among others, comes here.
+  struct Known;
   Known* const known_;
-  Place ending_;  // stands for an owner whose solitude is being ended
+  Place ending_;  // stands for an owner whose bias is being revoked
   alignas(kLineBytes) std::atomic<Place*> owner_{nullptr};
 };
 

@@ -127,7 +127,8 @@ TEST_F(BiasedLockingTest, AChangePastTheTransactionsEndsItForOthersOnly) {
   EXPECT_FALSE(begins_alone(first));
 }
 
-/// Four threads, now one, now all, move money between accounts; each sees the same sum in every attempt, alone or not.
+/// Four threads, now one, now all, move money between accounts; each sees the same sum in every
+/// attempt, alone or not.
 TEST_F(BiasedLockingTest, TransactionsStayIsolatedWhileItComesAndGoes) {
   struct Accounts {
     std::array<std::uint64_t, 8> balance;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Ownership records and the commit clock of the word STM.
 // Source: TinySTM as Mnemosyne uses it (§5): encounter-time locks in a global array, a global
-//         time-timestamp counter.
+//         timestamp counter.
 #pragma once
 
 #include <atomic>
@@ -40,8 +40,8 @@ class LockTable {
 
 /// The commit clock, with a gate in its lowest bit. A committer draws its timestamp with one locked
 /// instruction, which at the same time tells it whether a truncation has closed the gate; a
-/// truncation that has closed it therefore knows that everyone with an older timestamp has announced
-/// itself before (the announcement is sequenced before the draw).
+/// truncation that has closed it therefore knows that everyone with an older timestamp has
+/// announced itself before (the announcement is sequenced before the draw).
 class CommitClock {
  public:
   /// Requires: nobody uses the clock yet.

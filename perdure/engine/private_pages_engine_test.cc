@@ -228,7 +228,8 @@ TEST_P(SoftwrapPages, WrapsTakeBackTheirOwnBytesOnly) {
   for (std::size_t i = 0; i < sizeof(Bytes); ++i) ASSERT_EQ((*found)[i], models[i % 2][i]) << i;
 }
 
-/// Space whose pages are private, and stay so, becomes a log of the application: both mappings have what it says.
+/// Space whose pages are private, and stay so, becomes a log of the application: both mappings have
+/// what it says.
 TEST(SoftwrapPagesOfALog, ShowWhatItWroteThrough) {
   Image image = Image::formatted(kWide);
   Pool pool = image.paged_pool(Dram{}, 12, 4096).value();

@@ -16,8 +16,9 @@
 namespace perdure {
 namespace {
 
-/// New objects from so many bytes on, and the first of a transaction, are written past the cache. The lines of others are
-/// flushed at the commit: a locked instruction, as the next ownership record's, waits for writes past the cache.
+/// New objects from so many bytes on, and the first of a transaction, are written past the cache.
+/// The lines of others are flushed at the commit: a locked instruction, as the next ownership
+/// record's, waits for writes past the cache.
 constexpr std::uint64_t kStreamedBytes = 1024;
 
 }  // namespace
@@ -257,8 +258,8 @@ void* Tx::allocate(std::size_t bytes) {
     throw;
   }
   if (home_stores_ != nullptr && bytes >= in_place_bytes_ && initialises_in_place()) {
-    // Whoever still reads what was there before came after this transaction began alone, and so did who freed it. Then the
-    // stores need ownership records.
+    // Whoever still reads what was there before came after this transaction began alone, and so did
+    // who freed it. Then the stores need ownership records.
     if (alone_ && !still_alone()) conflict();
     in_place_.push_back({object, round_up(bytes, kWordBytes)});
     apart_ = true;
@@ -418,8 +419,8 @@ void Tx::roll_back() noexcept {
   if (!readable || locks_.empty()) {
     for (const Lock& lock : locks_) lock.orec->store(lock.before, std::memory_order_release);
   } else {
-    // What was stored in place is another object's memory to a reader who still holds a pointer to that; see outdate(). Or it
-    // stood where others read, and is gone again.
+    // What was stored in place is another object's memory to a reader who still holds a pointer to
+    // that; see outdate(). Or it stood where others read, and is gone again.
     const std::uint64_t version = LockTable::unlocked(world_->clock->draw().timestamp);
     for (const Lock& lock : locks_) lock.orec->store(version, std::memory_order_release);
   }

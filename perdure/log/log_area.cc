@@ -80,8 +80,8 @@ bool LogArea::lay_out(Primitives& primitives, bool with_side_logs) {
     slot.side = side_log_at(i, side);
     slot.ready.store(false, std::memory_order_relaxed);
   }
-  // Orders: "never used" before the ring is written for the other layout. Without it recovery could read what
-  //         prepare() writes as records of the layout before.
+  // Orders: "never used" before the ring is written for the other layout. Without it recovery could
+  //         read what prepare() writes as records of the layout before.
   return !changed || primitives.fence(Site::kLayoutFence);
 }
 
@@ -108,7 +108,8 @@ Result<std::vector<LogArea::Record>> LogArea::collect(std::uint64_t& last_timest
                                                       bool check_targets) {
   const auto retired = unseal(load_word(&region_->state()->retired_stamp.word), kSaltRetired);
   if (!retired) return damaged("the retired timestamp (byte 4160) fails its check");
-  if (*retired >= kMaxTimestamp) return damaged("the retired timestamp (byte 4160) is out of range");
+  if (*retired >= kMaxTimestamp)
+    return damaged("the retired timestamp (byte 4160) is out of range");
   last_timestamp = *retired;
   std::vector<Record> records;
   dirty_.assign(slots_.size(), false);
@@ -130,7 +131,8 @@ Result<std::vector<LogArea::Record>> LogArea::collect(std::uint64_t& last_timest
       end = reader.position();
       dirty_[i] = true;
       if (next.timestamp <= *retired) continue;
-      if (next.timestamp >= kMaxTimestamp) return damaged(where + " has a timestamp that is out of range");
+      if (next.timestamp >= kMaxTimestamp)
+        return damaged(where + " has a timestamp that is out of range");
       if (!expand_spill(next))
         return damaged(where + " names spilled entries that fail their checksum");
       if (check_targets && !targets_valid(next))
@@ -177,7 +179,7 @@ Result<RecoveryReport> LogArea::recover(Primitives& primitives) {
   auto collected = collect(report.last_stamp);
   if (!collected) return collected.error();
   adopt(domain);
-  // Orders: the records before their home words. Without it a cut could keep a part of the home
+  // Orders: the records before their home words. Without it a crash could keep a part of the home
   // words and lose the record, which only the caches of a killed process held. With no record to
   // apply, the next fence is soon enough.
   bool durable = collected->empty() || domain.fence(Site::kAdoptFence);
@@ -199,7 +201,7 @@ Result<RecoveryReport> LogArea::recover(Primitives& primitives) {
     if (slots_[i]->side) slots_[i]->side->settle(domain);
     ++report.logs_erased;
   }
-  // Orders: the erased and adopted words before the first new record. Without it a cut could keep
+  // Orders: the erased and adopted words before the first new record. Without it a crash could keep
   // the start of that record and, behind it, the rest of an old one; or a head and a size from
   // before what it builds on.
   durable = domain.fence(Site::kEraseFence) && durable;
@@ -255,7 +257,8 @@ bool LogArea::targets_valid(const Record& record) const {
       });
 }
 
-/// Takes out of each record what a later one says to have been initialised in place, and what says so.
+/// Takes out of each record what a later one says to have been initialised in place, and what says
+/// so.
 void LogArea::forget_overtaken(std::vector<Record>& records) {
   InPlaceSpans spans;
   for (const Record& record : records) {
@@ -323,7 +326,7 @@ bool LogArea::truncate(Primitives& primitives, std::uint64_t last_timestamp, Sit
   }
   begin_side_truncations(domain, last_timestamp, false);
   flush_lines(primitives, home_site);
-  // Orders: all home words before the timestamp that retires their records.
+  // Orders: all home words before the timestamp that makes recovery ignore their records.
   bool durable = primitives.fence(Site::kTruncateHome);
   durable = durable && store_retired_timestamp(primitives, last_timestamp);
   if (!durable) return false;  // the records stay
@@ -357,7 +360,7 @@ bool LogArea::consume(Primitives& primitives, std::uint64_t last_timestamp, Home
   if (!begin_side_truncations(domain, last_timestamp, true) && consumed_.empty()) return true;
   if (homes == Homes::kFlush) {
     flush_lines(primitives, Site::kHomeBulk);
-    // Orders: all home words before the timestamp that retires their records.
+    // Orders: all home words before the timestamp that makes recovery ignore their records.
     if (!primitives.fence(Site::kTruncateHome)) return false;
   }
   if (!store_retired_timestamp(primitives, last_timestamp)) return false;
@@ -400,7 +403,8 @@ void LogArea::end_side_truncations() {
   for (SideLog* side : truncating_) side->end_truncation();
 }
 
-/// Adds the lines that the records of `log` from `from` on touch, as far as `last_timestamp`; returns where those end.
+/// Adds the lines that the records of `log` from `from` on touch, as far as `last_timestamp`;
+/// returns where those end.
 std::uint64_t LogArea::note_lines(const TornbitLog& log, std::uint64_t from,
                                   std::uint64_t last_timestamp) {
   TornbitLog::Reader reader(log.ring(), from, log.tail());
@@ -410,7 +414,8 @@ std::uint64_t LogArea::note_lines(const TornbitLog& log, std::uint64_t from,
     note_line(write.offset);
     return true;
   };
-  while (record::read(reader, timestamp, entries_) == record::Found::kRecord && timestamp <= last_timestamp) {
+  while (record::read(reader, timestamp, entries_) == record::Found::kRecord &&
+         timestamp <= last_timestamp) {
     end = reader.position();
     record::for_each(entries_, note, [&](Offset offset, Word count, Word) {
       return record::for_each({region_->word(offset), count}, note,
@@ -430,8 +435,9 @@ struct LogArea::Cursor {
   bool next() { return record::read(reader, timestamp, entries) == record::Found::kRecord; }
 };
 
-/// Stores what the records up to `last_timestamp` say at home, oldest first, and notes its lines: an older word never comes
-/// after a newer one. From the records, because the pages may hold what is not committed.
+/// Stores what the records up to `last_timestamp` say at home, oldest first, and notes its lines:
+/// an older word never comes after a newer one. From the records, because the pages may hold what
+/// is not committed.
 void LogArea::bring_home(HomeWriter& home, std::uint64_t last_timestamp) {
   std::vector<Cursor> logs;
   for (std::size_t i = 0; i < slots_.size(); ++i) {
@@ -446,9 +452,9 @@ void LogArea::bring_home(HomeWriter& home, std::uint64_t last_timestamp) {
     return true;
   };
   while (!logs.empty()) {
-    const auto oldest =
-        std::min_element(logs.begin(), logs.end(),
-                         [](const Cursor& a, const Cursor& b) { return a.timestamp < b.timestamp; });
+    const auto oldest = std::min_element(
+        logs.begin(), logs.end(),
+        [](const Cursor& a, const Cursor& b) { return a.timestamp < b.timestamp; });
     if (oldest->timestamp > last_timestamp) break;
     record::for_each(oldest->entries, bring, [&](Offset offset, Word count, Word) {
       return record::for_each({region_->word(offset), count}, bring,

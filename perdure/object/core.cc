@@ -16,7 +16,7 @@ using object_layout::OrphanTable;
 using object_layout::Proxy;
 using object_layout::Stripe;
 
-// ---- refusals -------------------------------------------------------------------------------------
+// ---- refusals -----------------------------------------------------------------------------------
 
 Session& session_grown(const void* address, std::size_t bytes) {
   Session* const session = Session::current;
@@ -71,7 +71,7 @@ void ObjectCore::require_object_now(Session& session, Offset target, std::uint64
     refuse_damage(session, "a reference");
 }
 
-// ---- transactions ---------------------------------------------------------------------------------
+// ---- transactions -------------------------------------------------------------------------------
 
 PoolCore::Context& ObjectCore::context_for_session() {
   PoolCore::Context& context = core_of(*pool_).context();
@@ -135,7 +135,7 @@ void ObjectCore::refuse_unless_home_is_all() {
     throw Exception(Code::kMisuse, "unprotected() on a softwrap engine, whose words are elsewhere");
 }
 
-// ---- references -----------------------------------------------------------------------------------
+// ---- references ---------------------------------------------------------------------------------
 
 void ObjectCore::add_reference(Session& session, Offset object) {
   Header& header = session.header(object);
@@ -207,7 +207,7 @@ void ObjectCore::drop_proxy(Session& session, Header& header) {
   session.store(header.aside, Offset{0});
 }
 
-// ---- the end of objects ---------------------------------------------------------------------------
+// ---- the end of objects -------------------------------------------------------------------------
 
 void ObjectCore::settle(Session& session) {
   // It grows meanwhile.
@@ -222,8 +222,8 @@ void ObjectCore::consider(Session& session, Offset object) {
   const bool orphan = (state & kOrphan) != 0;
   if ((state & kDead) != 0 || (!orphan && object_layout::count_of(state) != 0)) return;
   const Word type = state & kTypeMask;
-  // First the mark, by which this transaction has the object's lock, then the question; who takes a handle does it in the other
-  // order (hold). So one of the two sees the other.
+  // First the mark, by which this transaction has the object's lock, then the question; who takes a
+  // handle does it in the other order (hold). So one of the two sees the other.
   session.store(header.state, type | kDead);
   if (handles_->keep_orphan(object)) {
     if (orphan) return session.store(header.state, state);
@@ -279,7 +279,8 @@ void ObjectCore::end_object(Session& session, Offset object, Word state) {
     }
     drop(0, count);
   }
-  // In the log a reference dropped weighs as much as an object ended: rows of them leave less room for others.
+  // In the log a reference dropped weighs as much as an object ended: rows of them leave less room
+  // for others.
   if (dropped > kFewReferences) session.deaths_left -= std::min(session.deaths_left, dropped);
   free(session, at - kHeaderBytes);
   ++session.ended;
@@ -318,12 +319,13 @@ void ObjectCore::end_dead_list(std::size_t stripe_index) {
   }
 }
 
-// ---- handles and orphans --------------------------------------------------------------------------
+// ---- handles and orphans ------------------------------------------------------------------------
 
 HandleEntry* ObjectCore::hold(Session& session, Offset object) {
   HandleEntry* const entry = handles_->take(object);
   try {
-    // After the handle is there: see consider(). Read anew, so that a mark made meanwhile ends this attempt.
+    // After the handle is there: see consider(). Read anew, so that a mark made meanwhile ends this
+    // attempt.
     if ((session.load(session.header(object).state) & kDead) != 0)
       throw Exception(Code::kMisuse, "a handle on an object whose end has begun");
   } catch (...) {
@@ -436,7 +438,8 @@ void ObjectCore::give_places(std::vector<std::uint32_t>& places) noexcept {
 void ObjectCore::add_orphan_tables(std::size_t beyond) {
   // One at a time: the places of a table are told by when it came.
   const std::lock_guard one(growing_mutex_);
-  // As many as there are, so that a transaction that wants thousands does not run again for each table.
+  // As many as there are, so that a transaction that wants thousands does not run again for each
+  // table.
   for (std::size_t wanted = std::max<std::size_t>(1, 2 * beyond);
        !add_orphan_table_up_to(wanted);) {
   }
@@ -468,7 +471,7 @@ bool ObjectCore::add_orphan_table_up_to(std::size_t wanted) {
   return orphan_tables_.size() >= wanted;
 }
 
-// ---- objects --------------------------------------------------------------------------------------
+// ---- objects ------------------------------------------------------------------------------------
 
 Offset ObjectCore::make(std::size_t type, std::uint64_t bytes) {
   if (Session::current == nullptr || Session::current->core != this)

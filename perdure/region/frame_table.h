@@ -160,8 +160,9 @@ class FrameTable {
 
   /// Brings the page into a free frame.
   ///
-  ///   1. read the file's page into a free frame; flush; fence   crash here ⇒ the frame is free still
-  ///   2. seal the entry; flush; fence      crash here ⇒ the frame has it, or the file; they are equal
+  ///   1. read the file's page into a free frame; flush; fence   crash here ⇒ the frame is free yet
+  ///   2. seal the entry; flush; fence        crash here ⇒ frame or file has the page; both are
+  ///                                          equal
   ///   3. (the caller) map the frame
   ///
   /// Requires: a free frame; no frame has the page; the file is registered.

@@ -89,8 +89,8 @@ Result<void> check_superblock(const Superblock& super, const std::string& path) 
 class FileBacking final : public Backing {
  public:
   /// Takes no ownership of `fd`, but of `sync_fd`: the same file opened anew, or -1 if it is only
-  /// looked at. The kernel tells of a failed write-back once to each opening of a file: an error that
-  /// this sync met, and a commit's data had, must not be gone when the commit asks.
+  /// looked at. The kernel tells of a failed write-back once to each opening of a file: an error
+  /// that this sync met, and a commit's data had, must not be gone when the commit asks.
   FileBacking(int fd, int sync_fd, std::string path)
       : fd_(fd), sync_fd_(sync_fd), path_(std::move(path)), writable_(sync_fd >= 0) {}
   ~FileBacking() override {
@@ -120,8 +120,9 @@ class FileBacking final : public Backing {
   bool writable_;
 };
 
-/// A log on memory is as quick however small it is, and recovered the sooner; on files a larger one lets more commits share
-/// the write of a page home. At most a 16th of the pool goes to the larger ones.
+/// A log on memory is as quick however small it is, and recovered the sooner; on files a larger one
+/// lets more commits share the write of a page home. At most a 16th of the pool goes to the larger
+/// ones.
 std::uint64_t ring_bytes_for(DomainKind domain, const Geometry& g) {
   constexpr std::uint64_t kOnMemory = std::uint64_t{256} << 10;
   constexpr std::uint64_t kOnFiles = std::uint64_t{4} << 20;

@@ -40,14 +40,14 @@ class UserFaults {
   /// Requires: nobody touches watched addresses any more; the process that opened it: a forked
   /// child has none of its threads and must leave the object alone.
   ~UserFaults();
-  /// Ends both threads, and waits for what they are at; faults are not served any more. To be called
-  /// before anything that the handler uses goes, this object included.
+  /// Ends both threads, and waits for what they are at; faults are not served any more. To be
+  /// called before anything that the handler uses goes, this object included.
   void stop();
   UserFaults(const UserFaults&) = delete;
   UserFaults& operator=(const UserFaults&) = delete;
 
-  /// False: a system call that is handed an address whose page is not there fails with EFAULT; touch
-  /// the page first.
+  /// False: a system call that is handed an address whose page is not there fails with EFAULT;
+  /// touch the page first.
   bool sees_system_calls() const { return sees_system_calls_; }
 
   /// Makes [address, address + bytes) fault at each page. A null address is chosen here.

@@ -185,8 +185,8 @@ class Mutator {
       if (entries == 0) words[words.size() - values - 1] |= record::kLast;
     }
     timestamp = (input.take<std::uint8_t>() % 8 == 0 ? number(input)
-                                                 : last + 1 + input.take<std::uint8_t>() % 4) &
-            kMax48;
+                                                     : last + 1 + input.take<std::uint8_t>() % 4) &
+                kMax48;
     words[0] = record::header(timestamp, {words.data() + 1, words.size() - 1});
     if (TornbitLog::log_words(words.size()) <= log.free_words()) log.append(domain_, words);
   }
