@@ -60,7 +60,7 @@ class AddressSpace {
   static Result<std::unique_ptr<AddressSpace>> inspect(
       const std::string& directory, std::vector<std::string>* findings = nullptr);
 
-  /// The parts of an address space that the explorer brings itself.
+  /// The parts of an address space, for the crash explorer, which provides them itself.
   struct Parts {
     std::unique_ptr<Region> region;  // the heap, at the start of the range
     std::unique_ptr<SpaceFiles> files;
@@ -69,7 +69,7 @@ class AddressSpace {
     Offset statics_begin;
     Offset regions_begin;
   };
-  /// The second half of open_or_create(), which says more. `open_pool` recovers the heap.
+  /// The second half of open_or_create(), which describes it. `open_pool` recovers the heap.
   static Result<std::unique_ptr<AddressSpace>> adopt(
       Parts parts, const std::function<Result<Pool>(std::unique_ptr<Region>)>& open_pool);
 
@@ -107,8 +107,8 @@ class AddressSpace {
   /// Whether transactions may store to [address, address + bytes): it is in the heap, in the static
   /// variables at their fixed address, or in a region that is mapped with PROT_WRITE.
   bool is_writable(const void* address, std::uint64_t bytes) const;
-  /// The address in the reserved range that shows the same byte as `address`, in every run. What is
-  /// no static variable is returned as it is.
+  /// The address in the reserved range that shows the same byte as `address`, in every run. Other
+  /// addresses are returned as they are.
   template <class T>
   T* fixed_address(T* address) const {
     auto* byte = reinterpret_cast<std::byte*>(const_cast<std::remove_cv_t<T>*>(address));

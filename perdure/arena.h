@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Arena: ordinary memory that survives. A heap at a fixed address, in which std:: containers, C
-// structures and pointers between them live as they are; the whole of it is saved every few
-// milliseconds, or when asked.
+// Arena: ordinary memory that survives crashes. It is a heap at a fixed address, in which std::
+// containers, C structures and pointers between them live as they are. The whole of it is saved
+// every few milliseconds, or when the program asks.
 //
 //   auto arena = perdure::Arena::open_or_create("words.arena").value();
 //   using Words = std::vector<int, perdure::arena_allocator<int>>;
@@ -11,11 +11,11 @@
 //
 // After a crash the whole arena is as it was at the end of one epoch, the last that was committed.
 // There are no transactions: what belongs together must be consistent when an epoch ends.
-//   - Without a timer (epoch zero) epochs end in persist(), on the terms of the program: it calls
-//     persist() where its structures are whole, and no other thread is changing them.
-//   - With one, or with several threads, each thread that changes the arena holds a Guard from
+//   - Without a timer (epoch zero) epochs end in persist() only. The program calls it where its
+//     structures are consistent and no other thread is changing them.
+//   - With a timer, or with several threads, each thread that changes the arena holds a Guard from
 //     before the first store of a change to after the last; no epoch ends meanwhile. Reading needs
-//     none. persist() must not be called inside.
+//     no Guard. persist() must not be called inside one.
 //
 // C programs meet arenas through perdure/arena_c.h.
 //
@@ -64,12 +64,12 @@ struct ArenaOptions {
 
   // At creation only:
   std::uint64_t capacity_bytes = std::uint64_t{256} << 20;  // it does not grow
-  /// Where it lies in every process that opens it, a multiple of 2 MiB. 0: a free place is drawn.
+  /// Its address in every process that opens it, a multiple of 2 MiB. 0: a free place is drawn.
   std::uintptr_t address = 0;
   unsigned mode = 0600;
 };
 
-/// For containers in an arena. Two are equal when they are of one arena.
+/// The allocator of containers in an arena. Two are equal when they belong to the same arena.
 template <class T>
 class arena_allocator {
  public:
@@ -110,8 +110,9 @@ class Arena {
 
   Arena(Arena&&) noexcept;
   Arena& operator=(Arena&&) noexcept;
-  /// Closes. Ends no epoch: what was changed since the last one is not saved, for nobody knows
-  /// whether it is whole. Call persist() first. Pointers into the arena mean nothing any more.
+  /// Closes the arena without ending an epoch: what was changed since the last one is not saved,
+  /// because nobody knows whether it is consistent. Call persist() first. Pointers into the arena
+  /// mean nothing any more.
   ~Arena();
 
   /// Ends an epoch and waits until it is committed.
@@ -121,7 +122,7 @@ class Arena {
   /// Threads: any, outside of guards. Calls at the same time share an epoch.
   Result<void> persist();
 
-  /// Keeps epochs from ending. Nests. Begins and ends on one thread.
+  /// Keeps epochs from ending. Guards nest, and begin and end on one thread.
   class [[nodiscard]] Guard {
    public:
     explicit Guard(Arena& arena) : gate_(arena.gate_) { gate_->enter(); }

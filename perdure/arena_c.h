@@ -37,8 +37,7 @@ extern "C" {
 
 typedef struct perdure_arena perdure_arena;
 
-/* What a committed epoch survives: a power cut as well; or only the end of the process, by
- * whatever. */
+/* What a committed epoch survives: a power cut as well; or only the end of the process. */
 enum { PERDURE_ARENA_POWER = 0, PERDURE_ARENA_PROCESS = 1 };
 /* How written pages are found: as the kernel allows; by userfaultfd (Linux 6.7); by mprotect,
  * slowly. */
@@ -56,8 +55,8 @@ struct perdure_arena_settings {
   unsigned mode;           /* 0600 */
 };
 
-/* Creates the file, whole or not at all, and opens it; opens and recovers it; whichever is needed.
- * Settings: NULL for the defaults.
+/* Three calls: one creates the file, whole or not at all, and opens it; one opens and recovers it;
+ * one does whichever is needed. Settings: NULL for the defaults.
  * Errors: NULL and EEXIST, ENOENT, EBUSY (in use; or its addresses are taken in this process),
  *         EBADMSG (no arena, damaged, truncated, or of a newer release), EINVAL, EIO, ENOMEM (also:
  *         no room on the device). */
@@ -66,9 +65,9 @@ perdure_arena* perdure_arena_create(const char* path,
 perdure_arena* perdure_arena_open(const char* path, const struct perdure_arena_settings* settings);
 perdure_arena* perdure_arena_open_or_create(const char* path,
                                             const struct perdure_arena_settings* settings);
-/* Closes it; pointers into it mean nothing any more. Ends no epoch: what was changed since the last
- * one is not saved. NULL is
- * fine.   Errors: -1 and EPERM when this thread has entered; it stays open. */
+/* Closes it without ending an epoch: what was changed since the last one is not saved. Pointers
+ * into it become invalid. NULL is fine.
+ * Errors: -1 and EPERM when this thread has entered; it stays open. */
 int perdure_arena_close(perdure_arena* arena);
 
 /* Ends an epoch and waits until it is committed.
@@ -76,8 +75,8 @@ int perdure_arena_close(perdure_arena* arena);
  *         or before, and nothing is saved any more. */
 int perdure_arena_persist(perdure_arena* arena);
 
-/* No epoch ends between them. They nest. On one thread; a leave without an enter stops the program.
- * */
+/* No epoch ends between the two. They nest, and belong to one thread; a leave without an enter
+ * stops the program. */
 void perdure_arena_enter(perdure_arena* arena);
 void perdure_arena_leave(perdure_arena* arena);
 

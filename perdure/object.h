@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// object_heap: a file of objects that point to each other, safely, and survive crashes. NV-heaps
-// (ASPLOS 2011).
+// object_heap: a file of objects that refer to each other safely and survive crashes, after
+// NV-heaps (ASPLOS 2011).
 //
 //   struct Node : perdure::object<Node> {
 //     perdure::field<std::int64_t> value;
@@ -21,8 +21,8 @@
 //   });
 //
 // Objects live as long as something leads to them: a ref in another object (from the root on), or a
-// handle in a variable. What nothing leads to ends in the same transaction. The file may be copied,
-// renamed and sent while it is closed.
+// handle in a variable. An object that nothing leads to ends in the same transaction. The file may
+// be copied, renamed and sent while it is closed.
 //
 // What the compiler refuses: pointers and owning types in objects, objects and references outside a
 // heap, results of transactions that lead into it, classes that no object of the heap can lead to,
@@ -61,8 +61,8 @@ std::vector<const void*> keys(List<T...>) {
 
 }  // namespace detail
 
-/// A new object of the running transaction's heap: object_heap::make where the heap is not at hand,
-/// as in a class.
+/// Makes a new object in the running transaction's heap: object_heap::make for code without a
+/// reference to the heap, as in a class.
 template <class T, class... Arguments>
 local<T> make(Arguments&&... arguments) {
   detail::Session* const session = detail::Session::current;
@@ -78,7 +78,7 @@ local<T> make(Arguments&&... arguments) {
   return made;
 }
 
-/// A new array of the running transaction's heap, all zero.
+/// Makes a new array in the running transaction's heap, all zero.
 template <class E>
 local<array<E>> make_array(std::uint64_t size) {
   detail::Session* const session = detail::Session::current;
@@ -99,8 +99,8 @@ class object_heap {
  public:
   using Types = detail::TypesFrom<Root>;
 
-  /// As those of Pool, whose options and errors they share; and kTypeMismatch, with the difference,
-  /// when the heap's classes are not the program's.
+  /// These are like those of Pool, whose options and errors they share. A further error is
+  /// kTypeMismatch, which tells the difference, when the heap's classes are not the program's.
   static Result<object_heap> create(const std::string& path, const PoolOptions& options = {},
                                     const ObjectOptions& of_objects = {}) {
     return in(Pool::create(path, options), true, of_objects);
@@ -158,8 +158,9 @@ class object_heap {
     return core_->run_unprotected([&] { return call(body); });
   }
 
-  /// A new object with all fields zero, then init(arguments...) if the class has it. It ends with
-  /// the transaction unless something leads to it by then. Requires: a transaction on this heap.
+  /// Makes a new object with all fields zero, then calls init(arguments...) if the class has it.
+  /// The object ends with the transaction unless something leads to it by then. Requires: a
+  /// transaction on this heap.
   /// Errors: throws Exception kNoSpace, kMisuse.
   template <class T, class... Arguments>
   local<T> make(Arguments&&... arguments) {

@@ -40,7 +40,7 @@ constexpr std::string_view domain_guarantee(DomainKind kind) {
 }
 
 /// When the home words of a commit become durable and its record leaves the log. Every choice is
-/// safe; they differ in who waits for what, and for how long.
+/// safe; they differ in which thread waits, for what, and for how long.
 enum class Truncation : std::uint8_t {
   /// kNextCommit on memory, kWhenFull on files; with private pages over memory, kBackground.
   kAuto,
@@ -98,22 +98,22 @@ struct PoolOptions {
   /// Where durability begins. kAuto looks at the file; override it to use tmpfs as if it were
   /// persistent memory.
   DomainKind domain = DomainKind::kAuto;
-  /// At creation only: the most that the file may grow to. It is address space: the file starts
-  /// small.
+  /// At creation only: the most that the file may grow to. This takes address space; the file
+  /// itself starts small.
   std::uint64_t capacity_bytes = std::uint64_t{64} << 30;
   /// At creation only: how many threads may use the pool at the same time.
   std::uint32_t log_slots = 64;
   /// At creation only: permissions of the file, less the umask.
   unsigned mode = 0600;
-  /// On files: how much DRAM may be taken by private copies of pages that were changed. They are
-  /// given back from half of it on. 0: a quarter of the machine's; else from 64 KiB. Address spaces
+  /// On files: how much DRAM private copies of changed pages may take. Above half of it, copies are
+  /// given back. 0: a quarter of the machine's memory; otherwise at least 64 KiB. Address spaces
   /// give none back.
   std::uint64_t private_bytes = 0;
   /// Bounds the time of recovery: a thread's log is emptied when it holds this much. 0: when it is
-  /// full; else from 16 KiB.
+  /// full; otherwise at least 16 KiB.
   std::uint64_t log_limit_bytes = 0;
-  /// How long what a relaxed transaction did may stay volatile; zero: until somebody asks. See
-  /// Durability.
+  /// How long the effects of a relaxed transaction may stay volatile; zero: until the next strict
+  /// commit, sync() or checkpoint. See Durability.
   Milliseconds relaxed_delay{10};
 };
 
@@ -122,7 +122,7 @@ struct RecoveryReport {
   std::uint64_t records_replayed = 0;
   std::uint64_t words_replayed = 0;
   std::uint64_t logs_erased = 0;
-  std::uint64_t last_stamp = 0;
+  std::uint64_t last_stamp = 0;  // the newest commit timestamp
   std::uint64_t nanoseconds = 0;
 };
 

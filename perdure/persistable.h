@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Persistable<T>: may a T live in persistent memory? Checked at compile time, field by field: what
-// would dangle or leak after a restart (raw pointers, references, virtual functions, types that own
-// volatile heap) is refused with a message that says why. A persistent type is a plain struct: no
-// constructors, no private fields; arrays of either kind are fine.
+// Persistable<T>: whether a T may live in persistent memory. It is checked at compile time, field
+// by field: what would dangle or leak after a restart (raw pointers, references, virtual functions,
+// types that own volatile memory) is refused with a message that says why. A persistent type is a
+// plain struct: no constructors, no private fields; arrays of either kind are fine.
 #pragma once
 
 #include <array>
@@ -14,8 +14,7 @@
 
 namespace perdure {
 
-/// Specialise to true for a class that keeps its own promise (private fields that are all
-/// persistable).
+/// Specialise this to true for a class whose private fields are all persistable.
 template <class T>
 inline constexpr bool is_persistable_by_promise = false;
 

@@ -37,8 +37,8 @@ struct ExpertOptions;  // perdure/expert.h
 /// How full a pool is.
 struct PoolUsage {
   std::uint64_t roots = 0;
-  std::uint64_t objects = 0;       // that are allocated, roots among them
-  std::uint64_t object_bytes = 0;  // which they take, rounded up to the allocator's sizes
+  std::uint64_t objects = 0;       // allocated, including roots
+  std::uint64_t object_bytes = 0;  // that these take, rounded up to the allocator's sizes
   std::uint64_t file_bytes = 0;
   std::uint64_t capacity_bytes = 0;  // the most that the file may grow to
 };
@@ -67,7 +67,7 @@ class Pool {
 
   Pool(Pool&& other) noexcept : core_(std::exchange(other.core_, nullptr)) {}
   Pool& operator=(Pool&& other) noexcept;
-  /// Closes: writes everything home, so that the next open has nothing to replay.
+  /// Closes the pool: writes everything home, so that the next open has nothing to replay.
   /// Threads: no other thread may use the pool.
   ~Pool();
 
@@ -125,7 +125,7 @@ class Pool {
   /// Writes everything home and empties the logs. Never needed for durability.
   /// Errors: throws Exception kPoisoned; kMisuse in a forked child.
   void checkpoint();
-  /// Changes when home words are written back and logs emptied, from the next commit on.
+  /// Changes when home words are written back and logs are emptied, from the next commit on.
   /// Errors: throws Exception kPoisoned; kMisuse in a forked child, and where the engine knows no
   ///         such truncation.
   void set_truncation(Truncation truncation);
@@ -142,16 +142,16 @@ class Pool {
   /// forked child.
   PoolUsage usage();
 
-  /// The memory that objects may lie in, as far as the file has grown by now. It begins where it
-  /// does until the pool is closed.
+  /// The memory that objects may lie in, as far as the file has grown by now. Its address stays the
+  /// same until the pool is closed.
   std::span<const std::byte> memory() const;
   /// The address of what `to` refers to, until the pool is closed. (In a transaction: tx.at().)
   template <class T>
   T* at(pptr<T> to) const {
     return reinterpret_cast<T*>(base() + to.offset);
   }
-  /// Fetches the word at `at`, and what a transaction needs to load it, into the caches. A hint:
-  /// `at` may point anywhere.
+  /// Fetches the word at `at`, and what a transaction needs to load it, into the caches. This is a
+  /// hint: `at` may point anywhere.
   template <class T>
   void prefetch(pptr<T> at) const {
     prefetch_word(at.offset);
@@ -173,7 +173,7 @@ class Pool {
 
 // ---- What follows is how a transaction is run; nothing to call ----------------------------------
 
-/// One thread's place in an open pool: its transaction, its log.
+/// One thread's context in an open pool: its transaction and its log.
 struct PoolContext {
   Tx& tx;
   const std::size_t slot;
@@ -182,15 +182,15 @@ struct PoolContext {
 
 namespace detail {
 
-/// The calling thread's place; made on first use. Errors: throws Exception kMisuse after fork or
+/// The calling thread's context; made on first use. Errors: throws Exception kMisuse after fork or
 /// with more threads than the pool has logs.
 PoolContext& context_of(PoolCore& core);
 void begin_attempt(PoolCore& core, PoolContext& context, bool read_only);
 /// Throws Conflict or Exception (see Engine::commit).
 void commit_attempt(PoolCore& core, PoolContext& context, Durability durability);
-/// After a Conflict: undoes, and waits a little.
+/// Called after a Conflict: rolls back, and waits a little.
 void retry_later(PoolCore& core, PoolContext& context);
-/// After an exception: undoes, for good.
+/// Called after an exception: rolls back, without another attempt.
 void abandon(PoolCore& core, PoolContext& context) noexcept;
 
 }  // namespace detail
