@@ -144,13 +144,13 @@ Result<std::unique_ptr<AddressSpace>> AddressSpace::open_or_create(const std::st
                                      hex(asked) + "; leave PERDURE_RESERVED_BASE unset"};
   auto reserved = reserve(base, bytes, directory);
   if (!reserved) {
-    // Often because this process has the same directory open, which the addresses do not tell.
+    // Often this process has the same directory open, which the addresses do not show.
     auto locked = open_locked(heap, false);
     if (!locked && locked.error().code == Code::kBusy) return locked.error();
     return reserved.error();
   }
 
-  // Given back by whoever owns it in the end.
+  // The address space that finally owns the range gives it back.
   Parts parts;
   Reservation reservation;
   reservation.begin = reserved.value();
@@ -218,7 +218,7 @@ Result<std::unique_ptr<AddressSpace>> AddressSpace::adopt(
   space->statics_ = std::move(parts.statics);
   space->statics_begin_ = parts.statics_begin;
   space->regions_begin_ = parts.regions_begin;
-  // Records of the logs may name any part: all must be there before recovery replays them.
+  // Log records may name any part, so all parts must be there before recovery replays them.
   if (auto done = space->attach_regions(); !done) return done.error();
   if (auto done = space->attach_statics(); !done) return done.error();
   auto pool = open_pool(std::move(parts.region));

@@ -17,8 +17,8 @@ namespace {
 
 std::atomic<std::uint64_t> fork_count{0};
 
-/// Counts forks in the child, so that a pool opened by the parent knows that it is no longer at
-/// home.
+/// Counts forks in the child, so that a pool that the parent opened knows that this is another
+/// process.
 std::uint64_t watch_forks() {
   static const int registered = ::pthread_atfork(nullptr, nullptr, [] { ++fork_count; });
   (void)registered;
@@ -44,8 +44,8 @@ struct PoolCore::Hub {
   std::vector<Context*> idle;
 };
 
-/// Of this thread: its contexts were given back already. What ends later, with the thread or the
-/// program, gets none.
+/// Whether this thread's contexts were given back already. Destructors that run later, when the
+/// thread or the program ends, get none.
 thread_local constinit bool thread_has_ended = false;
 
 /// The contexts that one thread holds, given back when the thread ends.
@@ -88,7 +88,7 @@ Result<std::unique_ptr<PoolCore>> PoolCore::open(std::unique_ptr<Region> region,
   core->heap_ = std::make_unique<Heap>(*core->region_);
   core->engine_ =
       source.make({core->region_.get(), &core->clock_, core->heap_.get(), core->logs_.get()});
-  // Not alone in an address space: settle() asks the ownership records.
+  // No biased locking in an address space: settle() looks at the ownership records.
   const bool allows_biased_locking =
       core->region_->range_bytes() == ~std::uint64_t{0} && core->engine_->allows_biased_locking();
   const Superblock& super = core->region_->superblock();
@@ -190,8 +190,8 @@ void PoolCore::settle(Offset begin, std::uint64_t bytes) {
   const std::uint64_t retired =
       unseal(load_word(&region_->state()->retired_stamp.word), kSaltRetired).value_or(0);
   for (Offset line = round_down(begin, kLineBytes); line < begin + bytes; line += kLineBytes) {
-    // Acquire: a transaction that ended before this call, in any thread, is seen. One that has the
-    // lock is on another line or other words of this one, and hides when this line was written
+    // Acquire: a transaction of any thread that ended before this call is seen. One that has the
+    // lock now writes another line, or other words of this one; it hides when this line was written
     // last.
     const std::uint64_t orec = locks_.of(line).load(std::memory_order_acquire);
     if (LockTable::locked(orec) || LockTable::version(orec) > retired) return engine_->truncate();
@@ -243,7 +243,8 @@ void PoolCore::commit(Context& context, Durability durability) {
 }
 
 void PoolCore::wait_for_starving(const Context& me) const {
-  // Not for ever: its body may wait for something that the calling thread has.
+  // The wait is bounded: the body of that transaction may wait for something that the calling
+  // thread has.
   constexpr auto kCourtesy = std::chrono::seconds(1);
   const auto begin = std::chrono::steady_clock::now();
   for (unsigned looked = 0;; ++looked) {
@@ -261,8 +262,8 @@ void PoolCore::wait_for_starving(const Context& me) const {
 void PoolCore::retry_later(Context& context) {
   context.tx.roll_back();
   if (++context.attempts >= kPatience) {
-    // Each of the others ends its transaction, and then waits before the next: so often it may be
-    // overtaken yet.
+    // Each of the others ends its transaction and then waits before the next, so the starving one
+    // may be overtaken that often.
     const Context* nobody = nullptr;
     starving_.compare_exchange_strong(nobody, &context, std::memory_order_relaxed);
   }

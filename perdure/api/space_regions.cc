@@ -154,14 +154,14 @@ Result<void> AddressSpace::attach_regions() {
     if (entry.state == RegionState::kLive) {
       if (auto shown = show_entry(entry); !shown) return shown;
     } else {
-      // It goes. Records from before may still name it, and its file may be gone.
+      // The region is being destroyed. Older records may still name it, and its file may be gone.
       if (auto mapped = files_->map_nowhere(entry.begin, entry.bytes); !mapped) return mapped;
       region_->attach({entry.begin, end});
     }
   }
-  // A program that stores to a region while another of its threads destroys it ends at that store,
-  // with a record in the log that names no region any more. What it wrote is nobody's, and must not
-  // be in the way of the rest.
+  // A program that stores to a region while another of its threads destroys it dies at that store,
+  // and leaves a record in the log that names no region. What it wrote belongs to nobody, and must
+  // not keep the address space from opening.
   for (const Offset page : view->pages_written(regions_begin_, range_bytes_)) {
     const bool known = std::any_of(found.begin(), found.end(), [&](const RegionEntry& entry) {
       return inside(page, kPageBytes, entry.begin, entry.begin + entry.bytes);
@@ -186,8 +186,8 @@ Result<void> AddressSpace::show_entry(const RegionEntry& entry) {
                  files_->name(entry.file) + ": has " + std::to_string(*bytes.value()) +
                      " bytes, the region table says " + std::to_string(entry.file_bytes) +
                      "; restore it from a backup"};
-  // Writable for recovery, also where the program is not allowed to write: a transaction that tried
-  // has left a record.
+  // Recovery needs write access even where the program has none: a transaction that tried to write
+  // there has left a record.
   auto part = files_->map(entry.file, entry.file_offset, entry.begin, entry.bytes,
                           PROT_READ | PROT_WRITE | entry.protection);
   if (!part) return part.error();
@@ -208,7 +208,7 @@ Result<void> AddressSpace::settle_regions() {
         core_of(*pool_).find_root(tx, kRegionTableRoot, kTypeOfTable, kRegionTableBytes, true);
     table_ = static_cast<Offset>(static_cast<std::byte*>(root->object) - base_);
   });
-  // No record names what goes any more.
+  // No record names what is being destroyed any more.
   const bool any_going = pool_->read_only([&](Tx& tx) {
     const std::vector<Slot> now = entries(tx);
     return std::any_of(now.begin(), now.end(),
@@ -222,7 +222,7 @@ Result<void> AddressSpace::settle_regions() {
   return {};
 }
 
-/// Gives the program the access to a region that it asked for, once recovery needs no other.
+/// Gives the program the access to a region that it asked for, when recovery is over.
 void AddressSpace::protect_entry(const RegionEntry& entry) {
   files_->protect(entry.begin, entry.bytes, entry.protection);
   if ((entry.protection & PROT_WRITE) == 0) region_->detach(entry.begin, entry.begin + entry.bytes);
@@ -391,7 +391,7 @@ Result<void*> AddressSpace::map(void** variable, std::uint64_t bytes, int protec
     at = vacant_slot(tx);
     RegionTableHeader header{};
     tx.read(&header, base_ + table_, sizeof(header));
-    // A file that is there already belongs to nobody that this table knows: it is left alone.
+    // A file that is there already belongs to no region of this table, so it stays untouched.
     std::uint64_t file = header.next_file + 1;
     for (auto size = files_->size(file); !size || size.value(); size = files_->size(++file)) {
       if (!size && size.error().code == Code::kIo) return size.error();  // the next is no better

@@ -24,7 +24,7 @@ std::uint64_t check_of_header(const StaticsHeader& header) {
 Offset variables_offset(const StaticsHeader& header) {
   return kPageBytes + round_up(header.names_bytes, kPageBytes);
 }
-/// Asked before a file is made: one that does not fit would be in the way of every later start.
+/// Checked before a file is made: one that does not fit would make every later start fail.
 Result<void> check_room(const std::string& file, std::uint64_t bytes, std::uint64_t room) {
   if (bytes <= room) return {};
   return Error{Code::kNoSpace, file + ": " + std::to_string(bytes) +
@@ -41,8 +41,8 @@ Result<void> AddressSpace::attach_statics() {
   auto bytes = files_->size(SpaceFiles::kStatics);
   if (!bytes) return bytes.error();
   if (!bytes.value()) {
-    // Somebody removed it, to start over. The logs may still have records for it: let them write
-    // into nowhere.
+    // The file was removed, to start over. The logs may still have records for it: these write to
+    // memory that is discarded.
     const std::uint64_t nowhere = regions_begin_ - statics_begin_;
     if (auto mapped = files_->map_nowhere(statics_begin_, nowhere); !mapped) return mapped;
     region_->attach({statics_begin_, statics_begin_ + nowhere});
@@ -109,7 +109,7 @@ Result<void> AddressSpace::settle_statics() {
     if (!engine.fence(Site::kStaticsAdoptFence))
       throw Exception(Code::kPoisoned, files_->name(SpaceFiles::kStatics) + ": a sync failed");
   } else {
-    // New, or never finished: in either case nobody relies on what is there.
+    // The file is new or was never finished; in either case nobody relies on what is there.
     hide(statics_begin_, regions_begin_ - statics_begin_);
     if (auto removed = files_->remove(SpaceFiles::kStatics); !removed) return removed;
     if (auto created = files_->create(SpaceFiles::kStatics, bytes); !created) return created;
@@ -163,7 +163,7 @@ void AddressSpace::write_statics(std::vector<std::byte> image) {
                                          ": a sync failed while it was made; run again");
 }
 
-/// The program has other variables than the file: what to do about it is the user's to say.
+/// The program has other variables than the file: the user decides what to do.
 Result<void> AddressSpace::change_statics(const std::vector<StaticVariable>& before) {
   const std::string where = files_->name(SpaceFiles::kStatics);
   const std::string by = std::string(

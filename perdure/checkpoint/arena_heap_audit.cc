@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// ArenaHeap: are its tables whole? Untrusted: no index is followed before it was checked, and no
-// list is longer than the table.
+// ArenaHeap: checks that its tables are consistent. They are untrusted: no index is followed before
+// it was checked, and no list is longer than the table.
 #include <algorithm>
 #include <bit>
 #include <cstring>

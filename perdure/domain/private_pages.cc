@@ -104,7 +104,7 @@ std::uint64_t PrivatePages::give_back() {
 
 template <class MayGo>
 std::uint64_t PrivatePages::give_back_some(std::uint64_t count, MayGo may_go) {
-  // A few at a time: whoever stores to one of them meanwhile waits.
+  // A few at a time, because a thread that stores to one of them meanwhile waits.
   std::array<std::uint32_t, 256> going;
   std::uint64_t left = 0;
   for (std::uint64_t next = 0; next < count;) {

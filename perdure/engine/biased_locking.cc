@@ -21,8 +21,8 @@ bool can_have_barriers() {
   static const bool can = membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
   return can;
 }
-// Before main, where it is free: once there are other threads, the kernel takes 10 ms and more for
-// it.
+// Registered before main, where it costs nothing: once there are other threads, the kernel takes 10
+// ms and more.
 [[maybe_unused]] const bool asked_early = can_have_barriers();
 
 void barrier_everywhere() { (void)membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED); }
@@ -60,12 +60,13 @@ void BiasedLocking::end_owner() {
   barrier_everywhere();
   while ((owner->state_.load(std::memory_order_acquire) & Place::kCommitting) != 0)
     std::this_thread::yield();
-  // Release, and the acquire above: who sees nobody named sees all that the owner committed.
+  // Release, and the acquire above: a thread that sees no owner sees all that the owner committed.
   owner_.store(nullptr, std::memory_order_release);
 }
 
 bool BiasedLocking::settle(Place& place) {
-  // Not with the lock: who has it may wait for this thread's commit, but it is in none.
+  // Taking the lock here is safe: its holder may wait for this thread's commit, but this thread is
+  // not committing.
   const std::lock_guard lock(known_->mutex);
   if (owner_.load(std::memory_order_relaxed) != nullptr) {
     end_owner();
@@ -81,7 +82,7 @@ bool BiasedLocking::settle(Place& place) {
   owner_.store(&place, std::memory_order_relaxed);
   barrier_everywhere();
   if (others(place) == now) {
-    // It has to be worth what ending it will cost.
+    // The next bias has to pay for the cost of its end.
     place.patience_ = std::min(2 * place.patience_, kMostPatience);
     return true;
   }

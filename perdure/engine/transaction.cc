@@ -283,7 +283,8 @@ void Tx::free(void* object) {
 }
 
 void Tx::outdate(Offset begin, std::uint64_t bytes) {
-  // Drawn in any case: what a pool's file holds does not depend on who else was there.
+  // A timestamp is drawn even when running alone: the contents of a pool's file do not depend on
+  // other threads.
   const std::uint64_t version = world_->clock->draw().timestamp;
   if (alone_) {  // nobody reads what was there before; who begins later finds it free
     if (!still_alone()) conflict();
@@ -303,7 +304,7 @@ void Tx::outdate(Offset begin, std::uint64_t bytes) {
         break;
       }
       if (LockTable::locked(current)) {
-        // Not for ever: its owner may wait for a lock that the caller holds.
+        // The wait is bounded: the owner may wait for a lock that the caller holds.
         if (waited > 1000) conflict();
         std::this_thread::yield();
       } else if (LockTable::version(current) >= version) {
@@ -330,7 +331,7 @@ void Tx::collect_heap_writes() {
   if (allocated_.empty() && freed_.empty()) return;
   MaskedWrites& writes = heap_writes();
   for (const Offset object : allocated_) {
-    // Born and freed in the same transaction: the bitmap never hears of it.
+    // Allocated and freed in the same transaction: the bitmap does not change.
     if (!freed_.contains(object)) world_->heap->publish_writes(object, writes);
   }
   for (const Offset object : freed_) {

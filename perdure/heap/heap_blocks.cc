@@ -15,7 +15,8 @@ using heap_layout::SegmentKind;
 void Heap::add_segment(std::uint64_t index, SegmentKind kind, std::uint64_t argument) {
   auto fresh = std::make_unique<Segment>(blocks_per_segment_, kind, argument);
   if (Segment* old = segments_[index].load(std::memory_order_relaxed)) {
-    // A transaction that another has overtaken may still look at it. It happens once per segment.
+    // It is kept, because a transaction with an older snapshot may still look at it. This happens
+    // once per segment.
     replaced_.reserve(replaced_.size() + 1);
     replaced_.emplace_back(old);
   }
@@ -142,8 +143,8 @@ void Heap::Change::plan_for_blocks(std::size_t size_class, std::uint64_t blocks)
   }
 }
 
-/// By an eighth of the pool rather than by `least`, so that a loading pool does not sync the file's
-/// size all the time.
+/// Grows by an eighth of the pool rather than by `least`, so that a pool that is being filled does
+/// not sync the file's size all the time.
 void Heap::Change::grow_by(std::uint64_t least) {
   kind_ = Kind::kGrow;
   least_segments = least;

@@ -9,8 +9,8 @@
 namespace perdure {
 namespace {
 
-/// At a million commits a second it is reached in four years; a file that claims more would have
-/// the next timestamps overflow their 48 bits.
+/// A million commits a second reach it in four years. In a file that claims more, the next
+/// timestamps would soon overflow their 48 bits.
 constexpr std::uint64_t kMaxTimestamp = std::uint64_t{1} << 47;
 
 }  // namespace
@@ -257,8 +257,8 @@ bool LogArea::targets_valid(const Record& record) const {
       });
 }
 
-/// Takes out of each record what a later one says to have been initialised in place, and what says
-/// so.
+/// Removes from each record the words that a later record says were initialised in place, and the
+/// entries that say so.
 void LogArea::forget_overtaken(std::vector<Record>& records) {
   InPlaceSpans spans;
   for (const Record& record : records) {
@@ -290,9 +290,9 @@ bool LogArea::expand_spill(Record& record) {
   if (record.entries.size() != 3) return false;
   const Offset offset = record::entry_offset(record.entries[0]);
   const std::uint64_t count = record.entries[1];
-  // Spilled records stand in space that was theirs alone: together they cannot be larger than the
-  // pool. Else a small file that names the same place in many records would take any amount of
-  // memory.
+  // Spilled records each stand in space of their own, so together they cannot be larger than the
+  // pool. Without this check a small file that names the same place in many records would take any
+  // amount of memory.
   spilled_words_ += std::min(count, kMax48);
   if (spilled_words_ > region_->grown_bytes() / kWordBytes ||
       !inside(offset, count * kWordBytes, region_->superblock().heap_offset,
@@ -435,9 +435,9 @@ struct LogArea::Cursor {
   bool next() { return record::read(reader, timestamp, entries) == record::Found::kRecord; }
 };
 
-/// Stores what the records up to `last_timestamp` say at home, oldest first, and notes its lines:
-/// an older word never comes after a newer one. From the records, because the pages may hold what
-/// is not committed.
+/// Stores home what the records up to `last_timestamp` say, oldest first, so that an older word
+/// never comes after a newer one, and notes its lines. The values come from the records, because
+/// the pages may hold what is not committed.
 void LogArea::bring_home(HomeWriter& home, std::uint64_t last_timestamp) {
   std::vector<Cursor> logs;
   for (std::size_t i = 0; i < slots_.size(); ++i) {

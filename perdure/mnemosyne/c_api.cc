@@ -118,9 +118,10 @@ int perdure_pfree(void* pointer) {
   return status;
 }
 
-// What compiled transactions call: the clones of the two, by the names that gcc gives them. Were
-// the two "pure" functions, which have none, gcc would leave out a transaction that does nothing
-// but allocate and free, and each would be on its own. NOLINTBEGIN(readability-identifier-naming, bugprone-reserved-identifier)
+// What compiled transactions call: the clones of the two, by the names that gcc gives them. If the
+// two were "pure" functions, which have no clones, gcc would leave out a transaction that does
+// nothing but allocate and free, and each call would take effect on its own.
+// NOLINTBEGIN(readability-identifier-naming, bugprone-reserved-identifier)
 extern "C" {
 void* _ZGTt15perdure_pmalloc(std::size_t size, void* pointer) {
   return perdure_pmalloc(size, pointer);

@@ -210,7 +210,7 @@ void ObjectCore::drop_proxy(Session& session, Header& header) {
 // ---- the end of objects -------------------------------------------------------------------------
 
 void ObjectCore::settle(Session& session) {
-  // It grows meanwhile.
+  // The list grows while this loop runs.
   for (std::size_t i = 0; i < session.unreferenced.size(); ++i)
     consider(session, session.unreferenced[i]);
   session.unreferenced.clear();
@@ -279,8 +279,8 @@ void ObjectCore::end_object(Session& session, Offset object, Word state) {
     }
     drop(0, count);
   }
-  // In the log a reference dropped weighs as much as an object ended: rows of them leave less room
-  // for others.
+  // In the log, dropping a reference takes as much room as ending an object, so many of them leave
+  // less room for other objects.
   if (dropped > kFewReferences) session.deaths_left -= std::min(session.deaths_left, dropped);
   free(session, at - kHeaderBytes);
   ++session.ended;
@@ -296,7 +296,8 @@ void ObjectCore::push_dead(Session& session, Offset object) {
 void ObjectCore::end_dead_list(std::size_t stripe_index) {
   Stripe& stripe = control_->stripes[stripe_index];
   for (bool more = true; more;) {
-    // Relaxed: what ends here cannot be reached, and the order of commits is kept.
+    // Relaxed durability is enough: what ends here cannot be reached, and the order of commits is
+    // kept.
     more = run_own(
         [&](Session& session) {
           session.stripe = stripe_index;
@@ -438,8 +439,8 @@ void ObjectCore::give_places(std::vector<std::uint32_t>& places) noexcept {
 void ObjectCore::add_orphan_tables(std::size_t beyond) {
   // One at a time: the places of a table are told by when it came.
   const std::lock_guard one(growing_mutex_);
-  // As many as there are, so that a transaction that wants thousands does not run again for each
-  // table.
+  // Doubles the tables, so that a transaction that needs thousands of places does not run again for
+  // each table.
   for (std::size_t wanted = std::max<std::size_t>(1, 2 * beyond);
        !add_orphan_table_up_to(wanted);) {
   }
@@ -449,7 +450,7 @@ bool ObjectCore::add_orphan_table_up_to(std::size_t wanted) {
   {
     const std::lock_guard lock(orphans_mutex_);
     if (orphan_tables_.size() >= wanted) return true;
-    // Now: nothing may fail between the commit and what is known of it.
+    // Memory is reserved now: nothing may fail between the commit and the bookkeeping for it.
     orphan_tables_.reserve(wanted);
     free_places_.reserve(wanted * OrphanTable::kSlots);
   }

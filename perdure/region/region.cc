@@ -101,7 +101,7 @@ class FileBacking final : public Backing {
   Result<void> extend(std::uint64_t from, std::uint64_t bytes) override {
     if (!writable_) return Error{Code::kNoSpace, path_ + ": opened for inspection; it cannot grow"};
     if (auto blocks = allocate(from, bytes - from); !blocks) return blocks;
-    // The size is metadata of the file system: no flush of ours makes it durable, on any domain.
+    // The size is metadata of the file system, which no flush of a domain makes durable.
     if (::fsync(sync_fd_) != 0)
       return Error{Code::kPoisoned, io_error(path_ + ": sync after growing").message +
                                         "; fix the device and reopen the pool"};
@@ -267,7 +267,7 @@ Result<std::unique_ptr<Region>> Region::open_file(const std::string& path, Domai
   const auto at_our_place = [&](int flags) {
     if (options.base != nullptr)
       return ::mmap(options.base, bytes, PROT_READ | PROT_WRITE, flags | MAP_FIXED, file.get(), 0);
-    // An untrusted file chooses no address of ours: only the one preference of this release is
+    // An untrusted file must not choose addresses: only the one preference of this release is
     // honoured.
     void* got = ::mmap(reinterpret_cast<void*>(kPreferredBase), bytes, PROT_READ | PROT_WRITE,
                        flags | MAP_FIXED_NOREPLACE, file.get(), 0);
@@ -303,8 +303,8 @@ Result<std::unique_ptr<Region>> Region::open_file(const std::string& path, Domai
     ::madvise(home, bytes, MADV_DONTFORK);
     if (!map_private_heap(region->base_, file.get(), super.heap_offset, bytes)) return no_room();
   }
-  // A child after fork would share our locks and logs without our threads: it gets no mapping at
-  // all.
+  // A forked child would share locks and logs without the threads that use them, so it gets no
+  // mapping at all.
   ::madvise(mapping, bytes, MADV_DONTFORK);
   if (!inspect && region->domain_ == DomainKind::kSync)
     region->direct_fd_ = ::open(("/proc/self/fd/" + std::to_string(file.get())).c_str(),
