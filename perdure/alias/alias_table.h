@@ -256,7 +256,7 @@ class AliasTable {
                                          std::memory_order_relaxed, std::memory_order_relaxed)) {
     }
   }
-  /// Release: who sees the bits sees the bytes.
+  /// Release: a thread that sees the bits sees the bytes.
   static void announce(Atomic<Word>& valid, Word bits) {
     if ((valid.load(std::memory_order_relaxed) & bits) != bits)
       valid.fetch_or(bits, std::memory_order_release);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // ThyNVM's checkpointing protocol (MICRO 2015, sections 3 and 4): which version of each block and
 // page lies where, where a store may go, and what a checkpoint has to copy, in which order. A pure
-// state machine: it holds no data, knows no clock and does no I/O. Whoever drives it (the memory
-// simulator, the prover) moves the bytes it names. Arenas, whose pages have no bounded tables,
-// share its thresholds (granularity.h).
+// state machine: it holds no data, knows no clock and does no I/O. Its user (the memory simulator,
+// the prover) moves the bytes that it names. Arenas, whose pages have no bounded tables, share its
+// thresholds (granularity.h).
 //
 // Three versions. The active epoch writes W; the epoch before it, `last`, is being checkpointed or
 // has been; the one before that, `penultimate`, is what a crash falls back to until that checkpoint

@@ -34,8 +34,8 @@ class Storage {
   virtual std::uint64_t bytes() const = 0;
 };
 
-/// One opening of a file. Threads that sync have one each: the kernel tells of a failed write-back
-/// once to each opening, and whoever does not hear of it would vouch for what is lost.
+/// One opening of a file. Each thread that syncs has its own: the kernel reports a failed
+/// write-back once to each opening, and a thread that missed the report would vouch for lost data.
 class FileStorage final : public Storage {
  public:
   FileStorage(Descriptor file, std::uint64_t bytes) : file_(std::move(file)), bytes_(bytes) {}

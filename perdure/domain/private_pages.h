@@ -99,7 +99,7 @@ class PrivatePages {
   std::atomic<std::uint32_t>* entries_;
   std::uint32_t*
       private_;  // the first listed_: each page whose entry is not 0, or soon; under mutex_
-  std::uint32_t* candidates_;  // of whoever gives back
+  std::uint32_t* candidates_;  // of the thread that gives pages back
   std::uint64_t listed_ = 0;
   std::mutex mutex_;
   std::atomic<std::uint32_t> generation_{kOneGeneration};

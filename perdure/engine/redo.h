@@ -335,7 +335,7 @@ class Redo : public EngineOn<D> {
     for (;;) {
       LogLatch latch;
       if (shared_) latch = LogLatch(log_latch_);
-      // Acquire: who sees the log ready sees its head.
+      // Acquire: a thread that sees the log ready sees its head.
       if (slot.ready.load(std::memory_order_acquire) && has_room(slot.log, words)) {
         slot.log.reserve_memory(words);
         return latch;

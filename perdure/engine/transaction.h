@@ -190,16 +190,17 @@ class alignas(kLineBytes) Tx {
   const GrowingArray<InPlace>& in_place() const { return in_place_; }
 
   std::uint64_t snapshot() const { return snapshot_; }
-  /// Before a commit under `timestamp`, which was drawn already. Throws Conflict unless everything
-  /// read is still what it was.
+  /// Called before a commit under `timestamp`, which has been drawn already. Throws Conflict unless
+  /// everything read is still what it was.
   void validate_at(std::uint64_t timestamp) const {
     if (timestamp != snapshot_ + 1 && !validate())
       throw Conflict{};  // else nobody has committed since the snapshot
   }
-  /// After the commit: makes it visible under `timestamp`.
+  /// Called after the commit: makes it visible under `timestamp`.
   void make_visible(std::uint64_t timestamp) noexcept;
-  /// Then: gives freed space back and ends the transaction. It may wait for the heap, and whoever
-  /// has the heap may wait for commits under way: not one of those any more.
+  /// Called then: gives freed space back and ends the transaction. It may wait for the heap's lock,
+  /// whose holder may wait for commits under way. So this transaction must not be one of those any
+  /// more.
   void finish() noexcept;
   /// Undoes everything. Never fails.
   void roll_back() noexcept;

@@ -143,9 +143,9 @@ class Heap {
   std::array<ClassList, heap_layout::kClasses> classes_;
 };
 
-/// What has to become durable before a reservation can be made: a superblock, a segment of blocks,
-/// a larger pool. The heap itself makes nothing durable; it says, step by step, what whoever
-/// reserves has to do:
+/// Describes what has to become durable before a reservation can be made: a superblock, a segment
+/// of blocks, a larger pool. The heap itself makes nothing durable; it says, step by step, what its
+/// caller has to do:
 ///   Heap::Change change(heap, cache, bytes);
 ///   while (change.next()) { ... }
 /// A step has happened when the next one is asked for. If an exception ends the change before then,

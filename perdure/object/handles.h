@@ -48,7 +48,7 @@ class HandleTable {
   void disown(Offset object) noexcept;
   /// Ends `object` if it is an orphan: at once, or when the thread's transaction is over.
   void let_go(Offset object) noexcept;
-  /// For whoever remembers the table in the meantime.
+  /// Counts a user that remembers the table meanwhile.
   void join() { users_.fetch_add(1, std::memory_order_relaxed); }
   void leave() noexcept;
   /// By the heap, at its end. Waits for what other threads let go just now.

@@ -18,8 +18,8 @@
 // in a queue: a touch meanwhile is a soft fault that puts it back, a frame that reaches the head is
 // evicted. This is second chance with the unmapping as reference test: the segmented FIFO of VMS.
 //
-// Locks: one, held by whoever changes anything. The thread that reads faults only tries it, because
-// the kernel lets a caller of UserFaults::hide(), who holds it, go on when that thread has read.
+// Locks: one, held during every change. The thread that reads faults only tries to take it, because
+// a caller of UserFaults::hide(), which holds it, waits in the kernel until that thread has read.
 #pragma once
 
 #include <map>

@@ -223,8 +223,8 @@ class FrameTable {
     return {};
   }
 
-  /// Step 2 alone: the files get what the frames hold. Whoever may still store to a frame goes on;
-  /// the frame keeps the page. Durable: on return. Errors: as swap_out().
+  /// Step 2 alone: the files get what the frames hold. Threads may go on storing to a frame, which
+  /// keeps the page. Durable: on return. Errors: as swap_out().
   template <BackingStore S>
   Result<void> write_back(S& store, std::span<const FrameNumber> frames) {
     std::vector<FileNumber> files;
