@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// ArenaInspection: what an arena file holds, and what is wrong with it, without opening the arena.
-// Untrusted input; nothing is written, and the arena's addresses are not needed.
+// ArenaInspection: tells what an arena file holds, and what is wrong with it, without opening the
+// arena. The file is untrusted, nothing is written, and the arena's addresses are not needed.
 //
 // Opening takes the newest epoch that it can prove, and cannot ask for more. Inspection also says
 // where something was lost:
@@ -23,7 +23,7 @@
 
 namespace perdure::checkpoint {
 
-/// Whether the file says that it is an arena. False for what cannot be read.
+/// Whether the file claims to be an arena. False for a file that cannot be read.
 bool is_arena(const std::string& path);
 
 class ArenaInspection {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// HotPages: which pages are not worth watching. The first write to a watched page costs a fault in
-// each epoch; a page that changes in every epoch anyway is left alone, and compared at each end of
-// an epoch.
+// HotPages: decides which pages are not worth watching. The first write to a watched page costs a
+// fault in each epoch; a page that changes in every epoch anyway is left alone, and compared at
+// each end of an epoch.
 //
 //   - A page that changed in 3 epochs in a row is hot, until 2 in a row leave it as it was. At most
 //     10,000 are: comparing them all takes about 5 ms.
@@ -11,11 +11,12 @@
 //     have cost.
 //
 // A page's state is one byte: in how many epochs in a row it changed, and the epoch, modulo 32, to
-// which that refers. What refers to another than the last one counts for nothing, so that pages
+// which that refers. A count that refers to another epoch than the last one is void, so that pages
 // which are not reported need no visit. (After 32 epochs of rest a page seems to have had none: it
 // may be hot two epochs early.)
 //
-// Also compiled into what runs inside of other programs: no library, no allocation.
+// This is also compiled into code that runs inside other programs, so it uses no library and
+// allocates nothing.
 #pragma once
 
 #include <cstdint>
@@ -41,7 +42,7 @@ class HotPages {
   explicit HotPages(std::uint8_t* states, const WatchCosts& costs = kUserfaultCosts)
       : states_(states), costs_(costs) {}
 
-  /// The end of an epoch begins. Then note() is called for each page that was written, and for each
+  /// Begins the end of an epoch. Then note() is called for each page that was written, and for each
   /// that was not watched.
   void begin_epoch() {
     epoch_ = static_cast<std::uint8_t>((epoch_ + 1) % kEpochs);
@@ -49,8 +50,8 @@ class HotPages {
     after_others_ = false;
   }
 
-  /// Whether the page is hot, after it `changed` in this epoch or not. Requires: in the order of
-  /// pages.
+  /// Returns whether the page is hot, after it `changed` in this epoch or not. Requires: calls in
+  /// the order of pages.
   bool note(std::uint64_t page, bool changed) {
     const std::uint8_t before = states_[page];
     const bool current = (before & kEpochMask) == (epoch_ + kEpochs - 1) % kEpochs;
@@ -74,10 +75,10 @@ class HotPages {
     return hot;
   }
 
-  /// What note() said of a page in this epoch. Requires: it was noted.
+  /// What note() returned for a page in this epoch. Requires: it was noted.
   bool hot(std::uint64_t page) const { return states_[page] >> kStreakShift == kHotStreak; }
 
-  /// Hot pages of this epoch.
+  /// How many pages are hot in this epoch.
   std::uint64_t count() const { return hot_; }
   /// Whether leaving them alone is cheaper than their faults.
   bool worth_leaving() const {

@@ -43,8 +43,8 @@ struct Image {
   /// The header that makes these tables complete.
   std::vector<unsigned char> header() const;
 
-  /// What is wrong with these bytes as a backup; empty: `into` is its image. Untrusted input:
-  /// counts, checksums, ranges and double uses are checked.
+  /// Returns what is wrong with these bytes as a backup; empty: `into` is its image. The input is
+  /// untrusted: counts, checksums, ranges and double uses are checked.
   static std::string read(std::span<const unsigned char> backup, const Geometry& geometry,
                           Image& into);
 };

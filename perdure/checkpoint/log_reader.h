@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// LogReader: the groups of one log segment, checked before they are believed. Untrusted input:
+// LogReader: reads the groups of one log segment, and checks them first. The input is untrusted:
 // every kind, page number, mask, count and checksum is checked, and no size is taken from the file
 // without a bound.
 #pragma once
@@ -45,14 +45,14 @@ class LogReader {
         at_(super.segment_offset[segment] + kSegmentHeadBytes),
         epoch_(head.first_epoch) {}
 
-  /// The next epoch's group if all of it is there and checks; none: here the log ends.
+  /// Returns the next epoch's group if it is complete and its checks hold; none: the log ends here.
   std::optional<Group> next();
-  /// Calls visit(Piece) for what a group says, in order. False: it does not check any more, or
-  /// visit said so.
+  /// Calls visit(Piece) for what a group says, in order. False: its checks do not hold any more, or
+  /// visit returned false.
   template <class Visit>
   bool visit(const Group& group, Visit&& visit);
 
-  /// The storage refused a read: an end that next() told is none.
+  /// Whether a read failed: then the end that next() found is none.
   bool failed() const { return failed_; }
 
  private:
@@ -60,7 +60,8 @@ class LogReader {
     Record record;
     const std::byte* payload;
   };
-  /// A record of `epoch` at `offset` that checks, but for what a commit says of the others.
+  /// Reads a record of `epoch` at `offset` and checks it, except for what a commit record says of
+  /// the others.
   std::optional<Found> record_at(Offset offset, std::uint64_t epoch);
   const std::byte* window(Offset offset, std::uint64_t bytes);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The buckets of a hash table in persistent memory: linear hashing made local. What stands in them,
-// and how it is found, is its user's: hash_map's entries, the memcached's items.
+// The buckets of a hash table in persistent memory, by linear hashing whose splits are local. Its
+// users decide what stands in the buckets and how it is found: hash_map's entries, the items of the
+// memcached server.
 //
 // Buckets are opened in groups of 64, in order, and an opened bucket is *unsplit*: its nodes still
 // stand in the nearest ancestor (its number without the highest bit, repeatedly) that is not. The
@@ -70,8 +71,8 @@ struct LinearHash {
     return static_cast<unsigned>(std::countr_zero(low)) + ((number | low) < buckets ? 1 : 0);
   }
 
-  /// How many buckets are open. A number that no table has ends here: what is computed from it
-  /// would be an address anywhere.
+  /// How many buckets are open. A number that no table can have is refused here, because addresses
+  /// are computed from it.
   template <class Tx>
   static std::uint64_t open_buckets(Tx& tx, const Table& table) {
     const std::uint64_t buckets = tx.load(table.buckets);
@@ -156,7 +157,7 @@ struct LinearHash {
     return into;
   }
 
-  /// What a node says to be: its hash, unless something is wrong with it.
+  /// The hash that a node says it has, unless something is wrong with it.
   struct Looked {
     std::uint64_t hash = 0;
     const char* wrong = nullptr;
@@ -220,7 +221,7 @@ struct LinearHash {
   static std::string no_ancestor(std::uint64_t number) {
     return where(number) + " is unsplit, and has no ancestor";
   }
-  /// Apart, so that the way to an entry stays short.
+  /// A function of its own, so that the code of the usual path stays short.
   [[noreturn, gnu::cold, gnu::noinline]] static void refuse(std::string (*what)(std::uint64_t),
                                                             std::uint64_t number) {
     throw Exception(Code::kCorrupt, what(number));

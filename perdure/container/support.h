@@ -17,7 +17,7 @@
 
 namespace perdure::detail {
 
-/// Calls `f`; false when it returned a bool that says stop.
+/// Calls `f`; returns false when `f` returned false.
 template <class F, class... Args>
 bool keep_going(F& f, Args&&... args) {
   if constexpr (std::is_same_v<std::invoke_result_t<F&, Args...>, bool>) {
@@ -28,7 +28,8 @@ bool keep_going(F& f, Args&&... args) {
   }
 }
 
-/// Calls `visit(offset)`; the bytes that it says stand there, or no limit when it says nothing.
+/// Calls `visit(offset)`; returns the object's bytes as `visit` returned them, or no limit when it
+/// returns nothing.
 template <class F, class Link>
 std::uint64_t room_at(F& visit, Link at) {
   if constexpr (std::is_void_v<std::invoke_result_t<F&, std::uint64_t>>) {
@@ -59,7 +60,7 @@ bool clear_from_the_end(Map& map, Tx& tx, std::size_t max_entries) {
 
 class StripedCount {
  public:
-  /// To zero. A count in fresh memory is undefined before.
+  /// Sets the count to zero. In fresh memory it is undefined before.
   template <class Tx>
   void reset(Tx& tx) {
     for (Stripe& stripe : stripes_) tx.store(stripe.count, 0);
@@ -225,10 +226,10 @@ inline std::uint64_t hash_memory(const void* data, std::size_t size, std::uint64
   });
 }
 
-/// From the operating system. Throws: std::exception when that has none to give.
+/// Returns random bits from the operating system. Throws: std::exception when it has none.
 std::uint64_t random_seed();
 
-/// Whether a hash is among them twice. Sorts them.
+/// Whether a hash is among them twice. It sorts them.
 bool any_twice(GrowingArray<std::uint64_t>& hashes);
 
 }  // namespace perdure::detail

@@ -13,8 +13,8 @@
 //
 // Not a pool of objects: it knows no transactions. What the program stores to an attached address
 // is durable when the program flushed it, as with all persistent memory; a frame pool adds that the
-// page it flushed to is still found afterwards. Survival of a power cut is claimed where
-// is_persistent_memory() says so (DAX); on other files, of the process' death.
+// page it flushed to is still found afterwards. The pool survives a power cut where
+// is_persistent_memory() says so (DAX); on other files it survives only the death of the process.
 //
 // Source: Mnemosyne (ASPLOS 2011) §4.2, the kernel's region manager; here with userfaultfd.
 #pragma once
@@ -48,7 +48,7 @@ class FramePool {
     /// evicted). 0: what vm.max_map_count leaves. Frames that lie in order beside each other share
     /// one.
     std::uint64_t max_mappings = 0;
-    /// Ask for no privilege, even where there is one. See sees_system_calls().
+    /// Ask for no privilege, even if the process has it. See sees_system_calls().
     bool user_mode_only = false;
   };
 
@@ -104,8 +104,9 @@ class FramePool {
   /// Changes what may be done with a view: PROT_READ, or PROT_READ | PROT_WRITE.
   /// Errors: kInvalid (no view begins there, or has that size).
   Result<void> protect(void* address, std::uint64_t bytes, int protection);
-  /// All pages of a file without a view go to it, and the pool forgets it. A file that the pool
-  /// does not know is fine. Durable: on return. Errors: kBusy (it has a view), and as detach().
+  /// Writes all pages of a file without a view to it, and makes the pool forget it. A file that the
+  /// pool does not know is fine. Durable: on return. Errors: kBusy (it has a view), and as
+  /// detach().
   Result<void> forget(const std::string& backing_file);
 
   /// Shows the pages of a backing file that are in frames of the pool at `path`, without a change
@@ -114,7 +115,7 @@ class FramePool {
   static Result<void> inspect(const std::string& path, const std::string& backing_file,
                               const std::function<void(Offset, std::span<const std::byte>)>& visit);
 
-  /// Every backing file gets what the frames hold of it, attached or not; pages stay in their
+  /// Writes to every backing file what the frames hold of it, attached or not; pages stay in their
   /// frames. A page that is stored to meanwhile may reach its file half: the frame is what counts.
   /// Durable: on return. Errors: as detach().
   Result<void> write_back_all();

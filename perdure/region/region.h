@@ -2,8 +2,8 @@
 // Region: a pool file mapped into memory: created atomically, validated before it is mapped,
 //         locked, grown in place.
 //
-// Not a place for transactions: nothing here knows logs or heaps. A region hands out bytes; who
-// writes them decides through a domain when they are durable.
+// Not a place for transactions: nothing here knows logs or heaps. A region hands out bytes; the
+// code that writes them decides, through a domain, when they are durable.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@
 
 namespace perdure {
 
-/// The storage under a region, as far as growing needs it.
+/// The storage under a region, as far as it is needed to grow.
 class Backing {
  public:
   virtual ~Backing() = default;
@@ -115,7 +115,7 @@ class Region {
   bool is_persistent_memory() const { return persistent_memory_; }
   const std::string& path() const { return path_; }
   /// Bytes in use; offsets at or beyond it are not part of the pool.
-  /// Where grown_bytes() stands, for who asks often.
+  /// The address of grown_bytes(), for callers that read it often.
   const std::atomic<std::uint64_t>& grown_end() const { return grown_bytes_; }
   std::uint64_t grown_bytes() const { return grown_bytes_.load(std::memory_order_acquire); }
   std::uint64_t segments() const {
@@ -153,8 +153,7 @@ class Region {
   /// Adds `count` segments, whose table words become `fresh`. Pointers stay valid.
   ///
   ///   1. extend the file and sync it          crash here ⇒ the file is longer than the state says
-  ///   2. seal the new segments' table words   crash here ⇒ words beyond the end; written again
-  ///                                           next
+  ///   2. seal the new segments' table words   crash here ⇒ words beyond the end, written again
   ///   3. publish grown_bytes                  crash here ⇒ all of it, or step 2's state
   ///
   /// Durable:  on return.
