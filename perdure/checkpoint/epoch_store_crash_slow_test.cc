@@ -140,7 +140,7 @@ class Run {
     if (plan_.crash_in_recovery && random_() % 4 == 0) {
       crashes.push_back(file.durable);
       file.before_change = nullptr;
-      for (const Bytes& image : crashes) recover_again(image, epoch, how);
+      for (const Bytes& left : crashes) recover_again(left, epoch, how);
       // And the log goes on.
       Bytes next = golden_[std::min<std::size_t>(epoch, golden_.size() - 1)];
       next[0] ^= std::byte{1};
