@@ -54,8 +54,8 @@ TEST_F(AppendLogTest, FreeBytesShrinkWithEachRecordAndComeBackAtATruncation) {
   const std::uint64_t empty = log.free_bytes();
   EXPECT_GE(empty, 64u << 10);
   for (std::uint64_t free = empty; log.append(record.data(), record.size());) {
-    EXPECT_LE(log.free_bytes(), free - record.size());
-    EXPECT_GE(log.free_bytes(), free - record.size() - 64);
+    EXPECT_GE(free - log.free_bytes(), record.size());
+    EXPECT_LE(free - log.free_bytes(), record.size() + 64);
     free = log.free_bytes();
   }
   EXPECT_LT(log.free_bytes(), record.size() + 64);
