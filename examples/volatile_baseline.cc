@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // One container source, two lives: in a pool under transactions, and in ordinary memory with
-// PlainTx. The second is the yardstick of what durability costs, and lets the logic be tested
+// PlainTx. The second is the baseline of what durability costs, and lets the logic be tested
 // without any file.
 #include <chrono>
 #include <cstdint>

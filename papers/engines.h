@@ -6,8 +6,8 @@
 //   kKind                        what people call it (engine_kind.h)
 //   On<D>                        the engine on a domain
 //   make(parts, domain, options) one of those
-// and gets a pool of the face of perdure::Pool: basic_pool<E> (papers/pool.h). A new engine is a type here, and a stamp in a
-// source of its own (papers/stamp.h).
+// and gets a pool of the face of perdure::Pool: basic_pool<E> (papers/pool.h). A new engine is a type here, and a source
+// of its own that compiles it (papers/make_engine.h).
 #pragma once
 
 #include <tuple>

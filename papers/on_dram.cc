@@ -2,7 +2,7 @@
 #include "papers/on_dram.h"
 
 #include "papers/engines.h"
-#include "perdure/engine/stamps.h"
+#include "perdure/engine/instantiations.h"
 
 namespace perdure::papers {
 

@@ -1,32 +1,32 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "papers/pool.h"
 
-#include "papers/stamp.h"
+#include "papers/make_engine.h"
 #include "perdure/api/pool_core.h"
 
 namespace perdure::papers {
 
 // Each in a source of its own.
 template <>
-std::unique_ptr<Engine> stamp<Mnemosyne>(const StampParts&);
+std::unique_ptr<Engine> make_engine<Mnemosyne>(const EngineSetting&);
 template <>
-std::unique_ptr<Engine> stamp<PrivatePlacement>(const StampParts&);
+std::unique_ptr<Engine> make_engine<PrivatePlacement>(const EngineSetting&);
 template <>
-std::unique_ptr<Engine> stamp<Blurred>(const StampParts&);
+std::unique_ptr<Engine> make_engine<Blurred>(const EngineSetting&);
 template <>
-std::unique_ptr<Engine> stamp<Adaptive>(const StampParts&);
+std::unique_ptr<Engine> make_engine<Adaptive>(const EngineSetting&);
 template <>
-std::unique_ptr<Engine> stamp<Tables>(const StampParts&);
+std::unique_ptr<Engine> make_engine<Tables>(const EngineSetting&);
 template <>
-std::unique_ptr<Engine> stamp<UndoObjects>(const StampParts&);
+std::unique_ptr<Engine> make_engine<UndoObjects>(const EngineSetting&);
 template <>
-std::unique_ptr<Engine> stamp<Base>(const StampParts&);
+std::unique_ptr<Engine> make_engine<Base>(const EngineSetting&);
 template <>
-std::unique_ptr<Engine> stamp<Undo>(const StampParts&);
+std::unique_ptr<Engine> make_engine<Undo>(const EngineSetting&);
 template <>
-std::unique_ptr<Engine> stamp<Nonatomic>(const StampParts&);
+std::unique_ptr<Engine> make_engine<Nonatomic>(const EngineSetting&);
 template <>
-std::unique_ptr<Engine> stamp<Volatile>(const StampParts&);
+std::unique_ptr<Engine> make_engine<Volatile>(const EngineSetting&);
 
 namespace {
 
@@ -105,7 +105,8 @@ Result<LabPool> open(const std::string& path, const LabOptions& asked) {
   const EngineSource source{[&](EngineParts parts) {
                               parts.tuning = tuning_of(options);
                               return with_engine(options.engine, [&]<class E>(E) {
-                                return stamp<E>({options, parts, storage.get(), counters.get()});
+                                return make_engine<E>(
+                                    {options, parts, storage.get(), counters.get()});
                               });
                             },
                             &blurred::kXilFormat};

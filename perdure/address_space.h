@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// AddressSpace: a directory whose files are memory that survives, at the same addresses in every run.
+// AddressSpace: a directory whose files are memory that survives, at the same addresses in every
+// run.
 //
-// For data full of raw pointers: a heap (perdure::Pool, pmalloc), the static variables that a program marks `pstatic`, and
-// regions made by pmap, all in one reserved range of addresses. C programs meet it through perdure/mnemosyne.h. Where links
-// instead of pointers will do, a Pool alone is simpler: it is one file, at any address.
+// For data full of raw pointers: a heap (perdure::Pool, pmalloc), the static variables that a
+// program marks `pstatic`, and regions made by pmap, all in one reserved range of addresses. C
+// programs meet it through perdure/mnemosyne.h. Where links instead of pointers will do, a Pool
+// alone is simpler: it is one file, at any address.
 //
 // Source:     Mnemosyne (ASPLOS 2011) §4.2.
-// Deviations: the region table is an object of the heap, not the start of the static region: removing statics.region
-//             starts the static variables over and nothing else. A variable has two addresses: the one that the linker
-//             gave it, and a fixed one in the reserved range (fixed_address); they show the same memory.
+// Deviations: the region table is an object of the heap, not the start of the static region:
+//             removing statics.region starts the static variables over and nothing else. A variable
+//             has two addresses: the one that the linker gave it, and a fixed one in the reserved
+//             range (fixed_address); they show the same memory.
 #pragma once
 
 #include <functional>
@@ -34,28 +37,30 @@ class AddressSpace {
     ExpertOptions pool;
     /// Where the reserved range begins; null: where the directory had it, or the default.
     std::byte* base = nullptr;
-    /// A power of two from 1 GiB to 4 TiB; the paper's is 1 TiB. Kept by the directory: given at creation.
+    /// A power of two from 1 GiB to 4 TiB; the paper's is 1 TiB. Kept by the directory: given at
+    /// creation.
     std::uint64_t range_bytes = std::uint64_t{1} << 40;
     Statics statics;
-    /// Given: the files of regions are here, on storage that is larger than memory, and their pages come into frames of
-    /// `frames_bytes` in all when they are touched (perdure/region/frame_pool.h). Not on Sync. Kept by the directory: given
-    /// at creation.
+    /// Given: the files of regions are here, on storage that is larger than memory, and their pages
+    /// come into frames of `frames_bytes` in all when they are touched
+    /// (perdure/region/frame_pool.h). Not on Sync. Kept by the directory: given at creation.
     std::string backing_directory;
     std::uint64_t frames_bytes = std::uint64_t{64} << 20;
   };
-  /// Opens the address space in `directory`, or makes one there: recovers, maps every region at its address, shows the
-  /// static variables where the program has them, and destroys regions that were never finished.
-  /// Errors: as Pool::open; kTypeMismatch when the layout of the static variables has changed; kInvalid when the reserved
-  ///         addresses are taken.
+  /// Opens the address space in `directory`, or makes one there: recovers, maps every region at its
+  /// address, shows the static variables where the program has them, and destroys regions that were
+  /// never finished.
+  /// Errors: as Pool::open; kTypeMismatch when the layout of the static variables has changed;
+  ///         kInvalid when the reserved addresses are taken.
   static Result<std::unique_ptr<AddressSpace>> open_or_create(const std::string& directory,
                                                               const Options& options);
-  /// Opens a private copy at any address: nothing reaches the files. `findings` collects damage of heap
-  /// and root table instead of refusing the address space.
+  /// Opens a private copy at any address: nothing reaches the files. `findings` collects damage of
+  /// heap and root table instead of refusing the address space.
   /// Errors: as open_or_create(); kNotFound when there is none.
   static Result<std::unique_ptr<AddressSpace>> inspect(
       const std::string& directory, std::vector<std::string>* findings = nullptr);
 
-  /// The parts of an address space that the explorer brings itself.
+  /// The parts of an address space, for the crash explorer, which provides them itself.
   struct Parts {
     std::unique_ptr<Region> region;  // the heap, at the start of the range
     std::unique_ptr<SpaceFiles> files;
@@ -64,7 +69,7 @@ class AddressSpace {
     Offset statics_begin;
     Offset regions_begin;
   };
-  /// The second half of open_or_create(), which says more. `open_pool` recovers the heap.
+  /// The second half of open_or_create(), which describes it. `open_pool` recovers the heap.
   static Result<std::unique_ptr<AddressSpace>> adopt(
       Parts parts, const std::function<Result<Pool>(std::unique_ptr<Region>)>& open_pool);
 
@@ -75,16 +80,18 @@ class AddressSpace {
   /// The heap, whose transactions may write every part of the address space.
   Pool& pool() { return *pool_; }
 
-  /// Makes a region of `bytes` (rounded up to pages), zeroed, and stores its address in `*variable`, which must be
-  /// persistent and writable: a region is either known to the program or does not exist.
+  /// Makes a region of `bytes` (rounded up to pages), zeroed, and stores its address in
+  /// `*variable`, which must be persistent and writable: a region is either known to the program or
+  /// does not exist.
   ///
-  ///   1. enter it in the region table as being made     cut here ⇒ destroyed at the next start
-  ///   2. make its file                                  cut here ⇒ the same
+  ///   1. enter it in the region table as being made     crash here ⇒ destroyed at the next start
+  ///   2. make its file                                  crash here ⇒ the same
   ///   3. one transaction: the entry is live, the variable has the address
   ///
   /// `*variable` null: anywhere; else where it says if that is free, and with `exactly` only there.
   /// Durable:  on return.
-  /// Errors:   kInvalid (length, address, variable), kExists (`exactly`, but taken), kNoSpace, kIo; nothing has changed.
+  /// Errors:   kInvalid (length, address, variable), kExists (`exactly`, but taken), kNoSpace, kIo;
+  ///           nothing has changed.
   /// Threads:  any; not inside a transaction (kMisuse).
   Result<void*> map(void** variable, std::uint64_t bytes, int protection, bool exactly = false);
   /// Destroys the regions, or parts of regions, in [address, address + bytes), whole pages.
@@ -97,11 +104,11 @@ class AddressSpace {
     return static_cast<std::uint64_t>(byte - base_) < range_bytes_ ||
            static_cast<std::uint64_t>(byte - statics_.begin) < statics_.bytes;
   }
-  /// Whether transactions may store to [address, address + bytes): it is in the heap, in the static variables at their
-  /// fixed address, or in a region that is mapped with PROT_WRITE.
+  /// Whether transactions may store to [address, address + bytes): it is in the heap, in the static
+  /// variables at their fixed address, or in a region that is mapped with PROT_WRITE.
   bool is_writable(const void* address, std::uint64_t bytes) const;
-  /// The address in the reserved range that shows the same byte as `address`, in every run. What is no static variable
-  /// is returned as it is.
+  /// The address in the reserved range that shows the same byte as `address`, in every run. Other
+  /// addresses are returned as they are.
   template <class T>
   T* fixed_address(T* address) const {
     auto* byte = reinterpret_cast<std::byte*>(const_cast<std::remove_cv_t<T>*>(address));
@@ -112,16 +119,16 @@ class AddressSpace {
   /// The program's static variables, where the linker put them.
   std::byte* statics_begin() const { return statics_.begin; }
   std::uint64_t statics_bytes() const { return statics_.bytes; }
-  /// The file of static variables that was there at open, whatever program it is of: header, names, values.
+  /// The file of static variables that was there at open, whatever program it is of: header, names,
+  /// values.
   std::span<const std::byte> statics_file() const {
     return {base_ + statics_begin_, statics_file_bytes_};
   }
   std::byte* base() const { return base_; }
   std::uint64_t range_bytes() const { return range_bytes_; }
-  /// The regions made by map(), sorted by address. Errors: throws Exception kCorrupt; kMisuse in a forked child.
+  /// The regions made by map(), sorted by address. Errors: throws Exception kCorrupt; kMisuse in a
+  /// forked child.
   std::vector<RegionEntry> regions();
-  /// What mapping the regions and static variables took at open, without the heap's file and recovery.
-  std::uint64_t remap_nanoseconds() const { return remap_nanoseconds_; }
 
  private:
   AddressSpace() = default;
@@ -170,7 +177,6 @@ class AddressSpace {
       stray_pages_;  // of no region, but named by records that were not replayed yet
   std::optional<StaticsHeader> recorded_;  // of a finished file of static variables
   std::mutex mutex_;
-  std::uint64_t remap_nanoseconds_ = 0;
   std::optional<Pool> pool_;
 };
 

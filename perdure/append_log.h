@@ -35,7 +35,7 @@ class Log {
   }
   ~Log();
 
-  /// Opens the log `name` or creates it with room for about `bytes` of records. Torn remains of an
+  /// Opens the log `name`, or creates it with room for about `bytes` of records. Torn remains of an
   /// append that was never flushed are discarded.
   /// Errors: kInvalid (size), kNoSpace, kTypeMismatch, kCorrupt, kPoisoned.
   static Result<Log> open_or_create(Pool& pool, std::string_view name, std::size_t bytes);
@@ -63,6 +63,7 @@ class Log {
   }
   /// The type number of a log's root object.
   static std::uint64_t root_type();
+  /// How much of the log is free. A record takes a little more than its own bytes (see append()).
   std::uint64_t free_bytes() const;
 
  private:

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Arena: ordinary memory that survives. A heap at a fixed address, in which std:: containers, C structures and
-// pointers between them live as they are; the whole of it is saved every few milliseconds, or when asked.
+// Arena: ordinary memory that survives crashes. It is a heap at a fixed address, in which std::
+// containers, C structures and pointers between them live as they are. The whole of it is saved
+// every few milliseconds, or when the program asks.
 //
 //   auto arena = perdure::Arena::open_or_create("words.arena").value();
 //   using Words = std::vector<int, perdure::arena_allocator<int>>;
@@ -8,18 +9,20 @@
 //   words.push_back(7);
 //   arena.persist().value();
 //
-// After a crash all of the arena is as it was at the end of one epoch: of the last that was committed. There
-// are no transactions: what belongs together must be together when an epoch ends.
-//   - Without a timer (epoch zero) epochs end in persist(), on the terms of the program: it calls persist() where its
-//     structures are whole, and no other thread is changing them.
-//   - With one, or with several threads, each thread that changes the arena holds a Guard from before the first store
-//     of a change to after the last; no epoch ends meanwhile. Reading needs none. persist() must not be called inside.
+// After a crash the whole arena is as it was at the end of one epoch, the last that was committed.
+// There are no transactions: what belongs together must be consistent when an epoch ends.
+//   - Without a timer (epoch zero) epochs end in persist() only. The program calls it where its
+//     structures are consistent and no other thread is changing them.
+//   - With a timer, or with several threads, each thread that changes the arena holds a Guard from
+//     before the first store of a change to after the last; no epoch ends meanwhile. Reading needs
+//     no Guard. persist() must not be called inside one.
 //
 // C programs meet arenas through perdure/arena_c.h.
 //
-// Not for: changes that must each be durable when they return (use a Pool); objects that point out of the arena, to
-// functions or virtual tables, or to things of this process only (locks, files, threads): the next run has others; files
-// from strangers: what is in an arena is pointers, and only the tables of the heap are checked.
+// Not for: changes that must each be durable when they return (use a Pool); objects that point out
+// of the arena, to functions or virtual tables, or to things of this process only (locks, files,
+// threads): the next run has others; files from strangers: what is in an arena is pointers, and
+// only the tables of the heap are checked.
 #pragma once
 
 #include <chrono>
@@ -42,8 +45,9 @@
 
 namespace perdure {
 
-/// What a committed epoch survives. kProcess: the end of the process, by whatever; a power cut then takes back some of
-/// the newest epochs, each as a whole. kPower: a power cut as well; each commit waits for the device.
+/// What a committed epoch survives. kProcess: the end of the process for any reason; a power cut
+/// then takes back some of the newest epochs, each as a whole. kPower: a power cut as well; each
+/// commit waits for the device.
 enum class ArenaDurable : std::uint8_t { kProcess, kPower };
 using ArenaTracking = checkpoint::Tracking;
 using ArenaStats = checkpoint::EpochStats;
@@ -54,18 +58,18 @@ struct ArenaOptions {
   ArenaDurable durable = ArenaDurable::kPower;
   /// How written pages are found. kAuto: as the kernel allows; see Arena::tracking().
   ArenaTracking tracking = ArenaTracking::kAuto;
-  /// Log that is written before it is brought home, and bounds what an opening reads. 0: a quarter of the capacity, 256 KiB
-  /// to 64 MiB.
+  /// How much log is written before it is brought home; it bounds what an opening reads. 0: a
+  /// quarter of the capacity, 256 KiB to 64 MiB.
   std::uint64_t log_bytes = 0;
 
   // At creation only:
   std::uint64_t capacity_bytes = std::uint64_t{256} << 20;  // it does not grow
-  /// Where it lies in every process that opens it, a multiple of 2 MiB. 0: a free place is drawn.
+  /// Its address in every process that opens it, a multiple of 2 MiB. 0: a free place is drawn.
   std::uintptr_t address = 0;
   unsigned mode = 0600;
 };
 
-/// For containers in an arena. Two are equal when they are of one arena.
+/// The allocator of containers in an arena. Two are equal when they belong to the same arena.
 template <class T>
 class arena_allocator {
  public:
@@ -93,28 +97,32 @@ class arena_allocator {
 
 class Arena {
  public:
-  /// Creates the file, whole or not at all, and opens it. It takes capacity_bytes on disk, and the log.
+  /// Creates the file, whole or not at all, and opens it. It takes capacity_bytes and the log's
+  /// bytes on disk.
   /// Errors: kExists, kInvalid, kBusy (the address is taken), kIo, kNoSpace.
   static Result<Arena> create(const std::string& path, const ArenaOptions& options = {});
   /// Opens, validates and recovers.
-  /// Errors: kNotFound, kBusy (in use, with the holder's pid; or its addresses are taken in this process), kForeign,
-  ///         kVersion, kTruncated, kCorrupt, kIo, kPoisoned (the storage refuses what recovery writes).
+  /// Errors: kNotFound, kBusy (in use, with the holder's pid; or its addresses are taken in this
+  ///         process), kForeign, kVersion, kTruncated, kCorrupt, kIo, kPoisoned (the storage
+  ///         refuses what recovery writes).
   static Result<Arena> open(const std::string& path, const ArenaOptions& options = {});
   static Result<Arena> open_or_create(const std::string& path, const ArenaOptions& options = {});
 
   Arena(Arena&&) noexcept;
   Arena& operator=(Arena&&) noexcept;
-  /// Closes. Ends no epoch: what was changed since the last one is not saved, for nobody knows whether it is whole. Call
-  /// persist() first. Pointers into the arena mean nothing any more.
+  /// Closes the arena without ending an epoch: what was changed since the last one is not saved,
+  /// because nobody knows whether it is consistent. Call persist() first. Pointers into the arena
+  /// mean nothing any more.
   ~Arena();
 
   /// Ends an epoch and waits until it is committed.
-  /// Errors: kMisuse (inside a Guard of this thread, or in a forked child), kPoisoned: a write or sync failed, now or
-  ///         before, and nothing is saved any more. The memory can still be used.
+  /// Errors: kMisuse (inside a Guard of this thread, or in a forked child), kPoisoned: a write or
+  ///         sync failed, now or before, and nothing is saved any more. The memory can still be
+  ///         used.
   /// Threads: any, outside of guards. Calls at the same time share an epoch.
   Result<void> persist();
 
-  /// Keeps epochs from ending. Nests. Begins and ends on one thread.
+  /// Keeps epochs from ending. Guards nest, and begin and end on one thread.
   class [[nodiscard]] Guard {
    public:
     explicit Guard(Arena& arena) : gate_(arena.gate_) { gate_->enter(); }
@@ -131,13 +139,15 @@ class Arena {
   void leave() { gate_->leave(); }
   bool entered_here() const { return gate_->entered_here(); }
 
-  /// Errors: throws Exception kNoSpace, kInvalid (alignment above 16 KiB). Threads: any, inside a Guard as any change.
+  /// Errors: throws Exception kNoSpace, kInvalid (alignment above 16 KiB). Threads: any, inside a
+  ///         Guard as any change.
   void* allocate(std::size_t bytes, std::size_t alignment = alignof(std::max_align_t)) {
     return heap_->allocate(bytes, alignment);
   }
   /// An object that allocate() gave; what is plainly none stops the program.
   void deallocate(void* object) { heap_->deallocate(object); }
-  /// The object with so many bytes, in its place or moved, as realloc() does. Errors: throws Exception kNoSpace.
+  /// Gives the object so many bytes, in its place or moved, as realloc() does. Errors: throws
+  /// Exception kNoSpace.
   void* resize(void* object, std::size_t bytes) { return heap_->resize(object, bytes); }
   template <class T = std::byte>
   arena_allocator<T> allocator() const {
@@ -152,7 +162,8 @@ class Arena {
   T* root(std::string_view name) const {
     return static_cast<T*>(root_of(name, type_id<T>()));
   }
-  /// Null takes the root away; the object stays. Errors: throws Exception kInvalid (an object outside), kNoSpace.
+  /// Null takes the root away; the object stays. Errors: throws Exception kInvalid (an object
+  /// outside), kNoSpace.
   template <class T>
   void set_root(std::string_view name, T* object) {
     set_root_of(name, type_id<T>(), object);
@@ -162,7 +173,8 @@ class Arena {
   void set_root_of(std::string_view name, std::uint64_t type, void* object) {
     heap_->set_root(name, type, object);
   }
-  /// The root, made of `arguments` if there is none; a container of arena_allocator gets the allocator, too.
+  /// Returns the root, made of `arguments` if there is none; a container of arena_allocator gets
+  /// the allocator, too.
   template <class T, class... Arguments>
   T& make_root(std::string_view name, Arguments&&... arguments) {
     const auto guard = pause();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-/* Arenas for C: ordinary memory that survives. perdure/arena.h has the whole contract, docs/ARENA.md what it costs.
+/* Arenas for C: ordinary memory that survives. perdure/arena.h has the whole contract,
+ * docs/ARENA.md what it costs.
  *
  *   #include <perdure/arena_c.h>
  *   struct words { long count; struct word *first; };
@@ -7,18 +8,21 @@
  *   int main(void) {
  *     perdure_arena *arena = perdure_arena_open_or_create("words.arena", NULL);
  *     struct words *words = NULL;
- *     if (arena != NULL) words = PERDURE_ARENA_MAKE_ROOT(arena, "words", struct words);   // zeroed the first time
+ *     // zeroed the first time:
+ *     if (arena != NULL) words = PERDURE_ARENA_MAKE_ROOT(arena, "words", struct words);
  *     if (words == NULL) return fprintf(stderr, "%s\n", perdure_arena_error()), 1;
  *     words->count++;                                           // plain stores, plain pointers
- *     int failed = perdure_arena_persist(arena);                // all of it survives when this returns 0
+ *     int failed = perdure_arena_persist(arena);  // all of it survives when this returns 0
  *     return perdure_arena_close(arena) | failed;
  *   }
  *
- * Build with `gcc program.c -lperdure -lstdc++`. It is the same file, and the same roots, as C++ programs have.
- * With a timer (epoch_ms), or with several threads, each change that belongs together lies between enter and leave. The
- * functions that change the arena themselves are whole in any case.
+ * Build with `gcc program.c -lperdure -lstdc++`. It is the same file, and the same roots, as C++
+ * programs have. With a timer (epoch_ms), or with several threads, each change that belongs
+ * together lies between enter and leave. The functions that change the arena themselves are whole
+ * in any case.
  *
- * Errors: functions that can fail return NULL or -1 and set errno; perdure_arena_error() has the whole story.
+ * Errors: functions that can fail return NULL or -1 and set errno; perdure_arena_error() has the
+ *         whole story.
  * Threads: any, for every function but close, which comes last.
  */
 #ifndef PERDURE_ARENA_C_H
@@ -33,9 +37,10 @@ extern "C" {
 
 typedef struct perdure_arena perdure_arena;
 
-/* What a committed epoch survives: a power cut as well; or only the end of the process, by whatever. */
+/* What a committed epoch survives: a power cut as well; or only the end of the process. */
 enum { PERDURE_ARENA_POWER = 0, PERDURE_ARENA_PROCESS = 1 };
-/* How written pages are found: as the kernel allows; by userfaultfd (Linux 6.7); by mprotect, slowly. */
+/* How written pages are found: as the kernel allows; by userfaultfd (Linux 6.7); by mprotect,
+ * slowly. */
 enum { PERDURE_ARENA_AUTO = 0, PERDURE_ARENA_USERFAULT = 1, PERDURE_ARENA_MPROTECT = 2 };
 
 /* Zero, in each member, stands for the default. */
@@ -50,44 +55,51 @@ struct perdure_arena_settings {
   unsigned mode;           /* 0600 */
 };
 
-/* Creates the file, whole or not at all, and opens it; opens and recovers it; whichever is needed.   Settings: NULL for the
- * defaults.
- * Errors: NULL and EEXIST, ENOENT, EBUSY (in use; or its addresses are taken in this process), EBADMSG (no arena, damaged,
- *         truncated, or of a newer release), EINVAL, EIO, ENOMEM (also: no room on the device). */
+/* Three calls: one creates the file, whole or not at all, and opens it; one opens and recovers it;
+ * one does whichever is needed. Settings: NULL for the defaults.
+ * Errors: NULL and EEXIST, ENOENT, EBUSY (in use; or its addresses are taken in this process),
+ *         EBADMSG (no arena, damaged, truncated, or of a newer release), EINVAL, EIO, ENOMEM (also:
+ *         no room on the device). */
 perdure_arena* perdure_arena_create(const char* path,
                                     const struct perdure_arena_settings* settings);
 perdure_arena* perdure_arena_open(const char* path, const struct perdure_arena_settings* settings);
 perdure_arena* perdure_arena_open_or_create(const char* path,
                                             const struct perdure_arena_settings* settings);
-/* Closes it; pointers into it mean nothing any more. Ends no epoch: what was changed since the last one is not saved. NULL is
- * fine.   Errors: -1 and EPERM when this thread has entered; it stays open. */
+/* Closes it without ending an epoch: what was changed since the last one is not saved. Pointers
+ * into it become invalid. NULL is fine.
+ * Errors: -1 and EPERM when this thread has entered; it stays open. */
 int perdure_arena_close(perdure_arena* arena);
 
 /* Ends an epoch and waits until it is committed.
- * Errors: -1 and EPERM (this thread has entered; a forked child), EIO: a write or sync failed, now or before, and nothing is
- *         saved any more. */
+ * Errors: -1 and EPERM (this thread has entered; a forked child), EIO: a write or sync failed, now
+ *         or before, and nothing is saved any more. */
 int perdure_arena_persist(perdure_arena* arena);
 
-/* No epoch ends between them. They nest. On one thread; a leave without an enter stops the program. */
+/* No epoch ends between the two. They nest, and belong to one thread; a leave without an enter
+ * stops the program. */
 void perdure_arena_enter(perdure_arena* arena);
 void perdure_arena_leave(perdure_arena* arena);
 
-/* As malloc, aligned_alloc, realloc and free. Aligned to 16 bytes, or to `alignment`, a power of two up to 16 KiB, which a
- * resized object does not keep. An object that is plainly none of this arena stops the program.
+/* As malloc, aligned_alloc, realloc and free. Aligned to 16 bytes, or to `alignment`, a power of
+ * two up to 16 KiB, which a resized object does not keep. An object that is plainly none of this
+ * arena stops the program.
  * Errors: NULL and ENOMEM (an object to be resized is as it was), EINVAL (alignment). */
 void* perdure_arena_allocate(perdure_arena* arena, size_t size);
 void* perdure_arena_allocate_aligned(perdure_arena* arena, size_t size, size_t alignment);
 void* perdure_arena_resize(perdure_arena* arena, void* object, size_t size);
 void perdure_arena_free(perdure_arena* arena, void* object);
 
-/* The object that was set as root `name`. A root remembers the name of its type, as it is written in C or C++ (with or without
- * "struct"), and its size.
- * Errors: NULL and ENOENT (none was), EINVAL (of another type; or a name that has not 1 to 39 bytes). */
+/* The object that was set as root `name`. A root remembers the name of its type, as it is written
+ * in C or C++ (with or without "struct"), and its size.
+ * Errors: NULL and ENOENT (none was), EINVAL (of another type; or a name that has not 1 to 39
+ *         bytes). */
 void* perdure_arena_root(perdure_arena* arena, const char* name, const char* type, size_t size);
-/* The root, or an object of `size` zeros that becomes it.   Errors: NULL and EINVAL, ENOMEM (64 roots, or the arena, full). */
+/* The root, or an object of `size` zeros that becomes it.
+ * Errors: NULL and EINVAL, ENOMEM (64 roots, or the arena, full). */
 void* perdure_arena_make_root(perdure_arena* arena, const char* name, const char* type,
                               size_t size);
-/* NULL takes the root away; the object stays.   Errors: -1 and EINVAL (also: an object outside), ENOMEM (64 roots). */
+/* NULL takes the root away; the object stays.
+ * Errors: -1 and EINVAL (also: an object outside), ENOMEM (64 roots). */
 int perdure_arena_set_root(perdure_arena* arena, const char* name, const char* type, size_t size,
                            void* object);
 #define PERDURE_ARENA_ROOT(arena, name, type) \

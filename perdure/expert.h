@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// ExpertOptions: what a pool can be told besides PoolOptions. The defaults are the fastest that was measured; these are for
-// those who measured something else, and for tools.
+// ExpertOptions: further options of a pool. The defaults are the fastest that were measured; these
+// options are for those who measured something else, and for tools.
 #pragma once
 
 #include <cstddef>
@@ -14,19 +14,20 @@ namespace perdure {
 struct ExpertOptions : PoolOptions {
   /// When home words are written back and logs emptied; Pool::set_truncation changes it later.
   Truncation truncation = Truncation::kAuto;
-  /// kPrivatePages: on memory, too, transactions store in private copies of pages, from which records are brought home in
-  /// the background. Loads cost nothing more; wraps (perdure/wraps.h) store in place. Not for address spaces.
+  /// kPrivatePages: on memory, too, transactions store in private copies of pages, from which
+  /// records are brought home in the background. Loads cost nothing more; wraps (perdure/wraps.h)
+  /// store in place. Not for address spaces.
   Placement placement = Placement::kShared;
-  /// On memory, new objects of at least so many bytes are initialised in place, at the price of a second fence; the largest
-  /// number: none are. docs/adr/0012-large-new-objects-in-place.md
+  /// On memory, new objects of at least this size are initialised in place, at the price of a
+  /// second fence; the largest number: none are. docs/adr/0012-large-new-objects-in-place.md
   std::size_t in_place_bytes = kInPlaceBytes;
-  /// 2^lock_bits ownership records, of 8 bytes each.
+  /// The pool has 2^lock_bits ownership records, of 8 bytes each.
   unsigned lock_bits = 20;
 
   // At creation only:
   std::uint64_t segment_bytes = std::uint64_t{1} << 20;  // unit of growth
-  /// Each thread's log. 0: 256 KiB on memory; on files, where one log is shared and home pages are written when it is full,
-  /// up to 4 MiB.
+  /// The size of each thread's log. 0: 256 KiB on memory; on files, where all threads share one log
+  /// and home pages are written when it is full, up to 4 MiB.
   std::uint64_t ring_bytes = 0;
   std::uint32_t root_entries = 128;
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The object face in the words of the NV-heaps paper (ASPLOS 2011, Figure 2); perdure/object.h is the same in C++'s own.
+// The object heap with the names of the NV-heaps paper (ASPLOS 2011, Figure 2); perdure/object.h is
+// the same in the style of C++.
 //
 //   class NVList : public NVObject {
 //     DECLARE_POINTER_TYPES(NVList);
@@ -15,8 +16,10 @@
 //     while (a->get_next() != NULL) { ... a = a->get_next(); }
 //   } AtomicEnd;
 //
-// Differences: NVHOpen and AtomicBegin say which class and which heap (a program may have many open); what AtomicBegin encloses is a
-// function, so `return` and `break` leave only it; it runs again after a conflict, so what it changes outside begins inside. NVClose closes, which the paper leaves to the end of the program.
+// Differences: NVHOpen and AtomicBegin name the class and the heap (a program may have many open).
+// What AtomicBegin encloses is a function, so `return` and `break` leave only it; it runs again
+// after a conflict, so it must set variables outside of it anew. NVClose closes the heap, which the
+// paper leaves to the end of the program.
 #pragma once
 
 #include <string>
@@ -24,7 +27,7 @@
 
 #include "perdure/object.h"
 
-/// What the paper's classes derive from. Requires: DECLARE_POINTER_TYPES first of all.
+/// The base of the paper's classes. Requires: DECLARE_POINTER_TYPES comes first in the class.
 class NVObject : public perdure::detail::object_base {};
 
 namespace perdure::nvheaps {

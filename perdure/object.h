@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// object_heap: a file of objects that point to each other, safely, and survive crashes. NV-heaps (ASPLOS 2011).
+// object_heap: a file of objects that refer to each other safely and survive crashes, after
+// NV-heaps (ASPLOS 2011).
 //
 //   struct Node : perdure::object<Node> {
 //     perdure::field<std::int64_t> value;
@@ -19,12 +20,14 @@
 //     list->first = node;
 //   });
 //
-// Objects live as long as something leads to them: a ref in another object (from the root on), or a handle in a variable. What nothing
-// leads to ends in the same transaction. The file may be copied, renamed and sent while it is closed.
+// Objects live as long as something leads to them: a ref in another object (from the root on), or a
+// handle in a variable. An object that nothing leads to ends in the same transaction. The file may
+// be copied, renamed and sent while it is closed.
 //
-// What the compiler refuses: pointers and owning types in objects, objects and references outside a heap, results of transactions
-// that lead into it, classes that no object of the heap can lead to, fields that are not named. What only a run can tell throws
-// Exception kMisuse before anything is written: objects of another heap, locals of another transaction, handles into a closed heap.
+// What the compiler refuses: pointers and owning types in objects, objects and references outside a
+// heap, results of transactions that lead into it, classes that no object of the heap can lead to,
+// fields that are not named. What only a run can tell throws Exception kMisuse before anything is
+// written: objects of another heap, locals of another transaction, handles into a closed heap.
 //
 // Not for: more than 2^32 - 1 references to one object; objects shared by processes.
 #pragma once
@@ -58,7 +61,8 @@ std::vector<const void*> keys(List<T...>) {
 
 }  // namespace detail
 
-/// A new object of the running transaction's heap: object_heap::make where the heap is not at hand, as in a class.
+/// Makes a new object in the running transaction's heap: object_heap::make for code without a
+/// reference to the heap, as in a class.
 template <class T, class... Arguments>
 local<T> make(Arguments&&... arguments) {
   detail::Session* const session = detail::Session::current;
@@ -74,7 +78,7 @@ local<T> make(Arguments&&... arguments) {
   return made;
 }
 
-/// A new array of the running transaction's heap, all zero.
+/// Makes a new array in the running transaction's heap, all zero.
 template <class E>
 local<array<E>> make_array(std::uint64_t size) {
   detail::Session* const session = detail::Session::current;
@@ -95,8 +99,8 @@ class object_heap {
  public:
   using Types = detail::TypesFrom<Root>;
 
-  /// As those of Pool, whose options and errors they share; and kTypeMismatch, with the difference, when the heap's classes
-  /// are not the program's.
+  /// These are like those of Pool, whose options and errors they share. A further error is
+  /// kTypeMismatch, which tells the difference, when the heap's classes are not the program's.
   static Result<object_heap> create(const std::string& path, const PoolOptions& options = {},
                                     const ObjectOptions& of_objects = {}) {
     return in(Pool::create(path, options), true, of_objects);
@@ -110,11 +114,13 @@ class object_heap {
                                             const ObjectOptions& of_objects = {}) {
     return in(Pool::open_or_create(path, options), true, of_objects);
   }
-  /// In a pool of its own that the caller has opened: with ExpertOptions, or with another engine.
+  /// Makes or opens a heap in a pool of its own that the caller has opened: with ExpertOptions, or
+  /// with another engine.
   static Result<object_heap> in_own_pool(Result<Pool> pool, const ObjectOptions& of_objects = {}) {
     return in(std::move(pool), true, of_objects);
   }
-  /// In a pool that has other roots, too, and stays open longer than the heap. At most one heap of a pool at a time.
+  /// Makes or opens the heap of a pool that has other roots, too, and stays open longer than the
+  /// heap. At most one heap of a pool may be open at a time.
   static Result<object_heap> in_pool(Pool& pool, const ObjectOptions& of_objects = {}) {
     return on(pool, nullptr, true, of_objects);
   }
@@ -126,11 +132,13 @@ class object_heap {
     core_ = std::move(other.core_);
     return *this;
   }
-  /// Closes. Handles that are left lead nowhere; objects that only they led to end at the next open.
+  /// Closes the heap. Handles that are left lead nowhere; objects that only they led to end at the
+  /// next open.
   ~object_heap() { core_.reset(); }
 
-  /// Runs body(root) or body() as one durable, isolated transaction, and returns what it returns: Pool::atomically, whose promises
-  /// hold here. In a transaction on the same heap it becomes a part of that; inside one on another heap it is refused.
+  /// Runs body(root) or body() as one durable, isolated transaction, and returns what it returns:
+  /// Pool::atomically, whose promises hold here. In a transaction on the same heap it becomes a
+  /// part of that; inside one on another heap it is refused.
   template <class Body>
   auto atomically(Body&& body) {
     return run(body, false, Durability::kStrict);
@@ -144,14 +152,16 @@ class object_heap {
   auto read_only(Body&& body) {
     return run(body, true, Durability::kStrict);
   }
-  /// A yardstick: see ObjectCore::run_unprotected.
+  /// Runs body without transactions, as a baseline: see ObjectCore::run_unprotected.
   template <class Body>
   auto unprotected(Body&& body) {
     return core_->run_unprotected([&] { return call(body); });
   }
 
-  /// A new object with all fields zero, then init(arguments...) if the class has it. It ends with the transaction unless something
-  /// leads to it by then. Requires: a transaction on this heap.   Errors: throws Exception kNoSpace, kMisuse.
+  /// Makes a new object with all fields zero, then calls init(arguments...) if the class has it.
+  /// The object ends with the transaction unless something leads to it by then. Requires: a
+  /// transaction on this heap.
+  /// Errors: throws Exception kNoSpace, kMisuse.
   template <class T, class... Arguments>
   local<T> make(Arguments&&... arguments) {
     require_in_heap<T>();
@@ -175,7 +185,7 @@ class object_heap {
     return core_->template local_at<Root>(core_->root(*detail::Session::current));
   }
 
-  /// How often it was opened, this time included.
+  /// How often the heap was opened, this time included.
   std::uint64_t generation() const { return core_->generation(); }
   const ObjectRecovery& recovery() const { return core_->recovery(); }
   Pool& pool() { return core_->pool(); }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// PoolOptions: what a pool can be told when it is opened; the choices in it, by name; and what opening found.
+// PoolOptions: what a pool can be told when it is opened; the choices in it, by name; and what
+// opening found.
 #pragma once
 
 #include <cstdint>
@@ -38,14 +39,20 @@ constexpr std::string_view domain_guarantee(DomainKind kind) {
   return "unknown";
 }
 
-/// When the home words of a commit become durable and its record leaves the log. Every choice is safe; they differ in
-/// who waits for what, and for how long.
+/// When the home words of a commit become durable and its record leaves the log. Every choice is
+/// safe; they differ in which thread waits, for what, and for how long.
 enum class Truncation : std::uint8_t {
-  kAuto,  // kNextCommit on memory, kWhenFull on files; with private pages over memory, kBackground
-  kEachCommit,  // Mnemosyne's synchronous truncation: at the end of the commit itself; three fences
-  kNextCommit,  // home words under the fence of the thread's next commit; logs emptied together when one is full
-  kWhenFull,  // both when a log is full
-  kBackground,  // Mnemosyne's asynchronous truncation: by a thread of its own; commits wait only for a full log
+  /// kNextCommit on memory, kWhenFull on files; with private pages over memory, kBackground.
+  kAuto,
+  /// Mnemosyne's synchronous truncation: at the end of the commit itself, with three fences.
+  kEachCommit,
+  /// Home words under the fence of the thread's next commit; logs are emptied together, when one is
+  /// full.
+  kNextCommit,
+  /// Both when a log is full.
+  kWhenFull,
+  /// Mnemosyne's asynchronous truncation: by a background thread; commits wait only for a full log.
+  kBackground,
 };
 
 constexpr std::string_view truncation_name(Truncation truncation) {
@@ -59,20 +66,20 @@ constexpr std::string_view truncation_name(Truncation truncation) {
   return "unknown";
 }
 
-/// When a commit returns. The order of commits is kept in either case: what survives is what was committed up to some
-/// moment, and nothing later.
+/// When a commit returns. The order of commits is kept in either case: what survives is what was
+/// committed up to some moment, and nothing later.
 enum class Durability : std::uint8_t {
-  kStrict,  // when it is durable, with all that was committed before it (at once, if it wrote nothing)
-  kRelaxed,  // at once. On files it becomes durable with the next strict commit, Pool::sync() or checkpoint, at the
-  // latest PoolOptions::relaxed_delay later; on memory, where a fence is no wait worth avoiding, as kStrict
+  /// When it is durable, with all that was committed before it; at once if it wrote nothing.
+  kStrict,
+  /// At once. On files it becomes durable with the next strict commit, Pool::sync() or checkpoint,
+  /// at the latest after PoolOptions::relaxed_delay. On memory, where a fence is too short a wait
+  /// to avoid, this is the same as kStrict.
+  kRelaxed,
 };
 
-constexpr std::string_view durability_name(Durability durability) {
-  return durability == Durability::kStrict ? "strict" : "relaxed";
-}
-
-/// A number of milliseconds. Every std::chrono duration converts to it, cut off where it is finer. (<chrono> itself would cost
-/// each user more than half of what this library does.)
+/// A number of milliseconds. Every std::chrono duration converts to it, truncated to whole
+/// milliseconds. (Including <chrono> would cost each user more than half the compile time of this
+/// library.)
 struct Milliseconds {
   constexpr explicit Milliseconds(std::int64_t milliseconds) : count(milliseconds) {}
   template <class Duration>
@@ -88,20 +95,25 @@ struct Milliseconds {
 };
 
 struct PoolOptions {
-  /// Where durability begins. kAuto looks at the file; override it to use tmpfs as if it were persistent memory.
+  /// Where durability begins. kAuto looks at the file; override it to use tmpfs as if it were
+  /// persistent memory.
   DomainKind domain = DomainKind::kAuto;
-  /// At creation only: the most that the file may grow to. It is address space: the file starts small.
+  /// At creation only: the most that the file may grow to. This takes address space; the file
+  /// itself starts small.
   std::uint64_t capacity_bytes = std::uint64_t{64} << 30;
   /// At creation only: how many threads may use the pool at the same time.
   std::uint32_t log_slots = 64;
   /// At creation only: permissions of the file, less the umask.
   unsigned mode = 0600;
-  /// On files: how much DRAM may be taken by private copies of pages that were changed. They are given back from half of it
-  /// on. 0: a quarter of the machine's; else from 64 KiB. Address spaces give none back.
+  /// On files: how much DRAM private copies of changed pages may take. Above half of it, copies are
+  /// given back. 0: a quarter of the machine's memory; otherwise at least 64 KiB. Address spaces
+  /// give none back.
   std::uint64_t private_bytes = 0;
-  /// Bounds the time of recovery: a thread's log is emptied when it holds this much. 0: when it is full; else from 16 KiB.
+  /// Bounds the time of recovery: a thread's log is emptied when it holds this much. 0: when it is
+  /// full; otherwise at least 16 KiB.
   std::uint64_t log_limit_bytes = 0;
-  /// How long what a relaxed transaction did may stay volatile; zero: until somebody asks. See Durability.
+  /// How long the effects of a relaxed transaction may stay volatile; zero: until the next strict
+  /// commit, sync() or checkpoint. See Durability.
   Milliseconds relaxed_delay{10};
 };
 
@@ -110,7 +122,7 @@ struct RecoveryReport {
   std::uint64_t records_replayed = 0;
   std::uint64_t words_replayed = 0;
   std::uint64_t logs_erased = 0;
-  std::uint64_t last_stamp = 0;
+  std::uint64_t last_stamp = 0;  // the newest commit timestamp
   std::uint64_t nanoseconds = 0;
 };
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Persistable<T>: may a T live in persistent memory? Checked at compile time, field by field: what would dangle or leak after
-// a restart (raw pointers, references, virtual functions, types that own volatile heap) is refused with a message that says
-// why. A persistent type is a plain struct: no constructors, no private fields; arrays of either kind are fine.
+// Persistable<T>: whether a T may live in persistent memory. It is checked at compile time, field
+// by field: what would dangle or leak after a restart (raw pointers, references, virtual functions,
+// types that own volatile memory) is refused with a message that says why. A persistent type is a
+// plain struct: no constructors, no private fields; arrays of either kind are fine.
 #pragma once
 
 #include <array>
@@ -13,8 +14,7 @@
 
 namespace perdure {
 
-/// Specialise to true for a class that keeps its own promise (private fields that are all
-/// persistable).
+/// Specialise this to true for a class whose private fields are all persistable.
 template <class T>
 inline constexpr bool is_persistable_by_promise = false;
 
@@ -58,7 +58,8 @@ constexpr bool persistable() {
   }
 }
 
-/// Becomes whatever a field of T is initialised with, each element of a C array too; noexcept if that may be persistent.
+/// Becomes whatever a field of T is initialised with, each element of a C array too; noexcept if
+/// that may be persistent.
 template <class T>
 struct AnyField {
   template <class U>
@@ -85,7 +86,8 @@ struct InitialisedBy<T, std::index_sequence<I...>> {
 template <class T, std::size_t kCount>
 using InitialisedByCount = InitialisedBy<T, std::make_index_sequence<kCount>>;
 
-/// The most values that T can be initialised with: from `kLow` on, which is possible, and fewer than `kHigh`, if that is not 0.
+/// The most values that T can be initialised with: from `kLow` on, which is possible, and fewer
+/// than `kHigh`, if that is not 0.
 template <class T, std::size_t kLow, std::size_t kHigh = 0>
 consteval std::size_t most_values() {
   constexpr std::size_t kMiddle = kHigh == 0 ? 2 * kLow + 1 : (kLow + kHigh) / 2;

@@ -5,10 +5,12 @@
 //   auto* counter = pool.root<std::uint64_t>("counter");
 //   pool.atomically([&](auto& tx) { tx.store(*counter, tx.load(*counter) + 1); });
 //
-// When atomically() returns, the update survives what `pool.guarantee()` says: on a disk or on persistent memory, a power
-// failure. When the process or the machine dies before, nothing of the update is there.
+// When atomically() returns, the update survives what `pool.guarantee()` says: on a disk or on
+// persistent memory, a power failure. When the process or the machine dies before, nothing of the
+// update is there.
 //
-// Not for: sharing a pool between processes (a second opener is refused), or data larger than its capacity.
+// Not for: sharing a pool between processes (a second opener is refused), or data larger than its
+// capacity.
 #pragma once
 
 #include <cstddef>
@@ -35,8 +37,8 @@ struct ExpertOptions;  // perdure/expert.h
 /// How full a pool is.
 struct PoolUsage {
   std::uint64_t roots = 0;
-  std::uint64_t objects = 0;       // that are allocated, roots among them
-  std::uint64_t object_bytes = 0;  // which they take, rounded up to the allocator's sizes
+  std::uint64_t objects = 0;       // allocated, including roots
+  std::uint64_t object_bytes = 0;  // that these take, rounded up to the allocator's sizes
   std::uint64_t file_bytes = 0;
   std::uint64_t capacity_bytes = 0;  // the most that the file may grow to
 };
@@ -50,20 +52,22 @@ class Pool {
   static Result<Pool> create(const std::string& path, const PoolOptions& options = {});
   static Result<Pool> create(const std::string& path, const ExpertOptions& options);
   /// Opens, validates and recovers: what was committed before a crash is there, and nothing else.
-  /// Errors: kNotFound, kBusy (with the holder's pid), kForeign, kVersion, kTruncated, kCorrupt, kIo. Superblock, tables and
-  ///         logs are judged before anything is written; heap and roots after the logs were replayed, as by any open.
+  /// Errors: kNotFound, kBusy (with the holder's pid), kForeign, kVersion, kTruncated, kCorrupt,
+  ///         kIo. Superblock, tables and logs are judged before anything is written; heap and roots
+  ///         after the logs were replayed, as by any open.
   static Result<Pool> open(const std::string& path, const PoolOptions& options = {});
   static Result<Pool> open(const std::string& path, const ExpertOptions& options);
   /// Opens the pool that is there, else creates it.   Errors: those of both.
   static Result<Pool> open_or_create(const std::string& path, const PoolOptions& options = {});
   static Result<Pool> open_or_create(const std::string& path, const ExpertOptions& options);
-  /// Opens a private copy: recovery, reads and even writes happen in memory only; the file stays as it is.
+  /// Opens a private copy: recovery, reads and even writes happen in memory only; the file stays as
+  /// it is.
   /// Errors: as open(), but never kBusy.
   static Result<Pool> inspect(const std::string& path);
 
   Pool(Pool&& other) noexcept : core_(std::exchange(other.core_, nullptr)) {}
   Pool& operator=(Pool&& other) noexcept;
-  /// Closes: writes everything home, so that the next open has nothing to replay.
+  /// Closes the pool: writes everything home, so that the next open has nothing to replay.
   /// Threads: no other thread may use the pool.
   ~Pool();
 
@@ -74,15 +78,16 @@ class Pool {
   /// Durable:  on return.   Cost: one fence, and none if nothing was written.
   /// Nesting:  flat; an inner call is part of the outer transaction.
   /// Errors:   throws Exception kNoSpace, kMisuse (rolled back) or kPoisoned (the storage failed).
-  /// Threads:  any number, up to the pool's log_slots at the same time. Long transactions are not starved by short ones:
-  ///           after some attempts the others make way for one (for at most a second each).
+  /// Threads:  any number, up to the pool's log_slots at the same time. Long transactions are not
+  ///           starved by short ones: after some attempts the others make way for one (for at most
+  ///           a second each).
   template <class Body>
   auto atomically(Body&& body) {
     return run(std::forward<Body>(body), false, Durability::kStrict);
   }
-  /// The same, durable when `durability` says. A power cut may take the last relaxed transactions back, always the
-  /// newest first and each as a whole; a strict one, or sync(), makes all before it durable. In a nested call the
-  /// outermost transaction decides.
+  /// The same, durable when `durability` says. A power cut may take the last relaxed transactions
+  /// back, always the newest first and each as a whole; a strict one, or sync(), makes all before
+  /// it durable. In a nested call the outermost transaction decides.
   template <class Body>
   auto atomically(Durability durability, Body&& body) {
     return run(std::forward<Body>(body), false, durability);
@@ -94,7 +99,8 @@ class Pool {
     return run(std::forward<Body>(body), true, Durability::kStrict);
   }
 
-  /// The root object `name`, created zeroed if it is not there. Its address holds until the pool is closed.
+  /// The root object `name`, created zeroed if it is not there. Its address holds until the pool is
+  /// closed.
   /// Durable: a new one on return or, in a transaction, with that.
   /// Errors:  throws Exception kTypeMismatch, kNoSpace, kInvalid, kCorrupt.
   template <class T>
@@ -103,7 +109,8 @@ class Pool {
     return static_cast<T*>(
         atomically([&](Tx& tx) { return make_root(tx, name, type_id<T>(), sizeof(T)); }));
   }
-  /// The root object if it is there, else null.   Errors: throws Exception kTypeMismatch, kInvalid, kCorrupt.
+  /// The root object if it is there, else null.
+  /// Errors: throws Exception kTypeMismatch, kInvalid, kCorrupt.
   template <class T>
   T* find_root(std::string_view name) {
     require_persistable<T>();
@@ -111,14 +118,16 @@ class Pool {
         read_only([&](Tx& tx) { return look_for_root(tx, name, type_id<T>(), sizeof(T)); }));
   }
 
-  /// Returns when every transaction that has returned is durable. Cost: one device write; nothing if none was relaxed.
+  /// Returns when every transaction that has returned is durable. Cost: one device write; nothing
+  /// if none was relaxed.
   /// Errors: throws Exception kPoisoned; kMisuse in a forked child.
   void sync();
   /// Writes everything home and empties the logs. Never needed for durability.
   /// Errors: throws Exception kPoisoned; kMisuse in a forked child.
   void checkpoint();
-  /// Changes when home words are written back and logs emptied, from the next commit on.
-  /// Errors: throws Exception kPoisoned; kMisuse in a forked child, and where the engine knows no such truncation.
+  /// Changes when home words are written back and logs are emptied, from the next commit on.
+  /// Errors: throws Exception kPoisoned; kMisuse in a forked child, and where the engine knows no
+  ///         such truncation.
   void set_truncation(Truncation truncation);
 
   /// Where the pool was opened.
@@ -128,18 +137,21 @@ class Pool {
   std::string_view guarantee() const;
   /// What opening the pool found and did.
   const RecoveryReport& recovery() const;
-  /// How full the pool is.   Cost: a look at all of the allocator's tables in memory.   Errors: throws Exception kMisuse in a
+  /// How full the pool is.   Cost: a look at all of the allocator's tables in memory.
+  /// Errors: throws Exception kMisuse in a
   /// forked child.
   PoolUsage usage();
 
-  /// The memory that objects may lie in, as far as the file has grown by now. It begins where it does until the pool is closed.
+  /// The memory that objects may lie in, as far as the file has grown by now. Its address stays the
+  /// same until the pool is closed.
   std::span<const std::byte> memory() const;
   /// The address of what `to` refers to, until the pool is closed. (In a transaction: tx.at().)
   template <class T>
   T* at(pptr<T> to) const {
     return reinterpret_cast<T*>(base() + to.offset);
   }
-  /// Fetches the word at `at`, and what a transaction needs to load it, into the caches. A hint: `at` may point anywhere.
+  /// Fetches the word at `at`, and what a transaction needs to load it, into the caches. This is a
+  /// hint: `at` may point anywhere.
   template <class T>
   void prefetch(pptr<T> at) const {
     prefetch_word(at.offset);
@@ -159,9 +171,9 @@ class Pool {
   PoolCore* core_;  // its own
 };
 
-// ---- What follows is how a transaction is run; nothing to call -----------------------------------
+// ---- What follows is how a transaction is run; nothing to call ----------------------------------
 
-/// One thread's place in an open pool: its transaction, its log.
+/// One thread's context in an open pool: its transaction and its log.
 struct PoolContext {
   Tx& tx;
   const std::size_t slot;
@@ -170,21 +182,22 @@ struct PoolContext {
 
 namespace detail {
 
-/// The calling thread's place; made on first use. Errors: throws Exception kMisuse after fork or with more threads than the
-/// pool has logs.
+/// The calling thread's context; made on first use. Errors: throws Exception kMisuse after fork or
+/// with more threads than the pool has logs.
 PoolContext& context_of(PoolCore& core);
 void begin_attempt(PoolCore& core, PoolContext& context, bool read_only);
 /// Throws Conflict or Exception (see Engine::commit).
 void commit_attempt(PoolCore& core, PoolContext& context, Durability durability);
-/// After a Conflict: undoes, and waits a little.
+/// Called after a Conflict: rolls back, and waits a little.
 void retry_later(PoolCore& core, PoolContext& context);
-/// After an exception: undoes, for good.
+/// Called after an exception: rolls back, without another attempt.
 void abandon(PoolCore& core, PoolContext& context) noexcept;
 
 }  // namespace detail
 
-/// Runs `body()` in the context's transaction, again after each Conflict, and commits. Returns what it returns.
-/// `before_roll_back()` is called before what a failed attempt has allocated becomes free again; it must not throw.
+/// Runs `body()` in the context's transaction, again after each Conflict, and commits. Returns what
+/// it returns. `before_roll_back()` is called before what a failed attempt has allocated becomes
+/// free again; it must not throw.
 /// Errors: throws Exception, and whatever leaves `body`; rolled back then.
 template <class Body, class BeforeRollBack>
 std::invoke_result_t<Body&> attempt(PoolCore& core, PoolContext& context, bool read_only,

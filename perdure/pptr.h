@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// pptr<T>: a persistent pointer; comments call it a link. It holds a byte offset from the region's base, so it means the same
-// at every address at which the pool is ever mapped, in every process, and in every copy of the struct that holds it.
+// pptr<T>: a persistent pointer; comments call it a link. It holds a byte offset from the region's
+// base, so it means the same at every address at which the pool is ever mapped, in every process,
+// and in every copy of the struct that holds it.
 #pragma once
 
 #include <cstdint>

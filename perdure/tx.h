@@ -36,7 +36,7 @@ concept Transaction = requires(T tx, std::uint64_t& field, const std::uint64_t& 
 };
 
 /// Thrown through user code to end an attempt that met another transaction. Not an error: it never
-/// leaves `atomically`. Deliberately not derived from std::exception.
+/// leaves `atomically`. It is deliberately not derived from std::exception.
 struct Conflict {};
 
 template <class T>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A number for a type's name, the same in every run and compiler: what a root table entry remembers
-// of its type.
+// type_id: a number for a type's name, the same in every run and with every compiler. A root table
+// entry keeps it.
 #pragma once
 
 #include <cstddef>

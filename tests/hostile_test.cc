@@ -117,7 +117,7 @@ TEST_F(HostileTest, EveryFlippedBitOfTheSuperblockIsRefused) {
   EXPECT_EQ(outcomes.at(Outcome::kRefused), static_cast<int>(sizeof(Superblock) * 8));
 }
 
-TEST_F(HostileTest, EveryFlippedBitOfSizesStampsAndLogHeadsIsRefused) {
+TEST_F(HostileTest, EveryFlippedBitOfSizesTimestampsAndLogHeadsIsRefused) {
   std::set<Offset> words = {kStateOffset + offsetof(StatePage, grown_bytes),
                             kStateOffset + offsetof(StatePage, retired_stamp)};
   for (std::uint32_t slot = 0; slot < super.geometry.log_slots; ++slot)
@@ -162,9 +162,9 @@ TEST_F(HostileTest, EveryFlippedBitOfTheLogIsRefusedOrLosesTheLastTransactionsOn
   for (std::uint32_t slot = 0; slot < super.geometry.log_slots; ++slot) {
     const std::uint64_t head = logs.slot(slot).log.head();
     auto reader = logs.slot(slot).log.reader();
-    std::uint64_t stamp = 0;
+    std::uint64_t timestamp = 0;
     std::vector<Word> entries;
-    while (record::read(reader, stamp, entries) == record::Found::kRecord) {
+    while (record::read(reader, timestamp, entries) == record::Found::kRecord) {
     }
     for (std::uint64_t p = head; p < reader.position(); ++p) {
       words.insert(super.ring_offset + slot * super.geometry.ring_bytes +

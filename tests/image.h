@@ -10,7 +10,7 @@
 #include "papers/on_dram.h"
 #include "perdure/api/pool_core.h"
 #include "perdure/domain/dram.h"
-#include "perdure/engine/stamps.h"
+#include "perdure/engine/instantiations.h"
 #include "perdure/pool.h"
 #include "sim/crash/working_view.h"
 

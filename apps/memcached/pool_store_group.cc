@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Commands that are one transaction: its fences, stamp and record are shared. What one of them cannot do inside, or might
+// Commands that are one transaction: its fences, timestamp and record are shared. What one of them cannot do inside, or might
 // do twice, ends the group, and they are done one by one.
 #include <utility>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // How a value of many kilobytes gets into a pool on a file: by several transactions.
 //
-//   1. an object, held by a link of Cache::staged         cut here ⇒ it is freed at the next open
+//   1. an object, held by a link of Cache::staged         crash here ⇒ it is freed at the next open
 //   2. the value, written there piece by piece            the same
 //   3. the object into the table, out of the link         in the transaction that stores the item
 //

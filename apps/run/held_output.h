@@ -6,10 +6,10 @@
 // `held-<descriptor>` at their own offsets, until they have been released; what was released is cut out of the file,
 // which grows in length only.
 //
-//   1. a byte is read from the pipe and written to the file         cut here => it was written after the last epoch, or
+//   1. a byte is read from the pipe and written to the file         crash here => it was written after the last epoch, or
 //                             that epoch is not committed: the program writes it once more
 //   2. its epoch is committed; the image says how long the output was at its end
-//                          cut here => a resume releases it
+//                          crash here => a resume releases it
 //   3. one sendfile() writes it to where it belongs, and its new offset to `released`, which is mapped: a SIGKILL comes
 //      before both or after both. (Where sendfile() cannot write, as to a file opened for appending only, write() does
 //      in pieces of 4 KiB; a kill right after one repeats it.)

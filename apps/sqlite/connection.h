@@ -6,16 +6,16 @@
 // transaction of the pool (SoftWrAP, MSST 2015, its variant "B"), so that the journal is needed for ROLLBACK, but not for
 // crashes: it is in DRAM, and gone with the process. A COMMIT, step by step:
 //   1. the pager writes old pages to the journal, and syncs it           DRAM; the sync does nothing
-//      cut here => the pool is as before, and there is no journal: nothing has happened
+//      crash here => the pool is as before, and there is no journal: nothing has happened
 //   2. it writes new pages to the database, under the EXCLUSIVE lock     DRAM: DatabaseFile's blocks
-//      cut here => as in 1. So it is for pages that a full cache spills in mid-transaction: the pager syncs the journal for
+//      crash here => as in 1. So it is for pages that a full cache spills in mid-transaction: the pager syncs the journal for
 //      them, never the database
 //   3. it syncs the database                                             xSync: one transaction of the pool
 //      cut in it => all pages and the size, or none (database_file.h)
 //   4. it deletes, cuts or zeroes the journal, and says that the transaction is done
-//      cut here => the transaction is there, and was not acknowledged. It may
+//      crash here => the transaction is there, and was not acknowledged. It may
 //   5. it gives the lock up; COMMIT returns
-//      cut here => the transaction is there
+//      crash here => the transaction is there
 // ROLLBACK before 3, with or without pages that were spilled: the pager writes the old pages over the new ones in DRAM and
 // syncs; they do not differ from the pool, and the transaction of the pool writes nothing. ROLLBACK after 3 (something in 4
 // failed): they do, and the sync is a second transaction. A cut between the two keeps the first, whose COMMIT had failed

@@ -4,9 +4,9 @@
 // What is written stands in DRAM, block by block, until commit() makes all of it, and the new size, durable in one
 // transaction. Reads see what was written. The protocol of a commit:
 //   1. what lies beyond the committed end, when it is much, goes into chunks by relaxed transactions of kFreshBytes each
-//      cut here => the size is the old one: nobody reads there. The chunks are in the table, and hold the next growth
+//      crash here => the size is the old one: nobody reads there. The chunks are in the table, and hold the next growth
 //   2. one transaction writes the words in which the other blocks differ from the pool, adds or frees chunks, sets the size
-//      cut here => either none of it is there, or all
+//      crash here => either none of it is there, or all
 // Step 1 is an optimisation: it bounds the transaction of an import by the blocks that were there before.
 #pragma once
 

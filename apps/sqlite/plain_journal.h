@@ -3,11 +3,11 @@
 // journal are files in the pool; each write is a small relaxed transaction of its own, and a sync makes those before it
 // durable. What a cut leaves between two syncs is any number of writes, the first ones first, and the journal takes them back
 // when the database is opened again, as SQLite does everywhere:
-//   1. old pages go to the journal      cut here => the database is as it was; a journal without pages of the database's
+//   1. old pages go to the journal      crash here => the database is as it was; a journal without pages of the database's
 //                                       changes nothing when it is played back
-//   2. new pages go to the database     cut here => some are there, and the journal before all of them: they are taken back
+//   2. new pages go to the database     crash here => some are there, and the journal before all of them: they are taken back
 //   3. the journal is deleted, cut or zeroed, durably
-//                                       cut here => the transaction is there
+//                                       crash here => the transaction is there
 // Super-journals of ATTACHed databases are ordinary files beside the first database: they say of several pools at once
 // whether a transaction is done. Temporary files and statement journals are in DRAM.
 // It is here to be measured beside `perdure`, which does the same work with one transaction for all pages, and no journal.

@@ -160,11 +160,7 @@ class Bench {
   }
 
   LdapLoad load_of(const Slapd& slapd) const {
-    LdapLoad load;
-    load.uri = slapd.uri();
-    load.suffix = kSuffix;
-    load.admin = kAdmin;
-    load.password = kAdminPassword;
+    LdapLoad load = slapd.load();
     load.in_flight = options_->in_flight;
     return load;
   }

@@ -107,11 +107,7 @@ class Demo {
                        tools::Progress& progress) {
     Process server = start_server(at("ldap.pool"), at("sock"), at("serve.log"));
     Slapd slapd(files_, directory_, "slapd", "back_sock", sock_database(at("sock")));
-    LdapLoad load;
-    load.uri = slapd.uri();
-    load.suffix = kSuffix;
-    load.admin = kAdmin;
-    load.password = kAdminPassword;
+    LdapLoad load = slapd.load();
     bench::add_ldap_frame(load);
     expect_all(load);
     load.connections = static_cast<unsigned>(options_->clients);

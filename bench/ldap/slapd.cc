@@ -76,6 +76,15 @@ Slapd::Slapd(const SlapdFiles& files, const std::string& directory, const std::s
       process_(start(prepare(files, directory, name, module, database),
                      directory + "/" + name + ".log")) {}
 
+bench::LdapLoad Slapd::load() const {
+  bench::LdapLoad load;
+  load.uri = uri_;
+  load.suffix = kSuffix;
+  load.admin = kAdmin;
+  load.password = kAdminPassword;
+  return load;
+}
+
 void become_slapd(const SlapdFiles& files, const std::string& directory,
                   const std::string& database) {
   const Launch launch = prepare(files, directory, "slapd", "back_sock", database);

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/ldap/load.h"
 #include "tools/process.h"
 
 namespace perdure::ldap {
@@ -41,6 +42,8 @@ class Slapd {
 
   const std::string& uri() const { return uri_; }
   Process& process() { return process_; }
+  /// A load for it, by its administrator.
+  bench::LdapLoad load() const;
 
  private:
   std::string uri_;

@@ -143,10 +143,10 @@ TEST(TpccRatioTest, IsOfTheSameRound) {
     outcome.tally.ns[0].resize(transactions);
     return outcome;
   };
-  const ModeResult yardstick{{"unix", "wal", "full"}, {round_of(10), round_of(100), round_of(40)}};
+  const ModeResult baseline{{"unix", "wal", "full"}, {round_of(10), round_of(100), round_of(40)}};
   const ModeResult other{{"x", "delete", "full"}, {round_of(30), round_of(200), round_of(40)}};
-  const PlaceResult place{"tmpfs", "", "", 0, {yardstick, other}};
-  EXPECT_EQ(ratio_of(place, yardstick)->median, 1);
+  const PlaceResult place{"tmpfs", "", "", 0, {baseline, other}};
+  EXPECT_EQ(ratio_of(place, baseline)->median, 1);
   EXPECT_EQ(ratio_of(place, other)->median, 2);
   EXPECT_EQ(ratio_of(place, other)->max, 3);
   EXPECT_FALSE(ratio_of(PlaceResult{"tmpfs", "", "", 0, {other}}, other));

@@ -37,7 +37,7 @@ Mode mode_of(const std::string& name) {
   if (first != std::string::npos) {
     if (second == std::string::npos)
       throw Exception(Code::kInvalid,
-                      "tpcc: " + name + ": a mode is VFS/JOURNAL/SYNCHRONOUS, as in " + kYardstick);
+                      "tpcc: " + name + ": a mode is VFS/JOURNAL/SYNCHRONOUS, as in " + kBaseline);
     mode.journal = name.substr(first + 1, second - first - 1);
     mode.synchronous = name.substr(second + 1);
   }

@@ -21,7 +21,7 @@ struct Mode {
 };
 
 /// The one that others are held against.
-inline constexpr const char* kYardstick = "unix/wal/full";
+inline constexpr const char* kBaseline = "unix/wal/full";
 
 /// "unix/wal/full"; a VFS alone is in mode delete/full.
 /// Errors: throws Exception kInvalid, also for a VFS that is not registered.

@@ -92,7 +92,7 @@ std::string introduction_of(const Report& report) {
       "standard's mix, New-Orders/s those that committed; medians of the rounds, with the least "
       "and "
       "most. A ratio is transactions/s over those of ";
-  out += kYardstick;
+  out += kBaseline;
   out += " in the same round.\n";
   out += "A power cut leaves on a disk (of what is on tmpfs, nothing):\n";
   for (const ModeResult& mode : report.places.front().modes)
@@ -189,14 +189,14 @@ Json json_of(const PlaceResult& place, const ModeResult& mode) {
 }  // namespace
 
 std::optional<Spread> ratio_of(const PlaceResult& place, const ModeResult& mode) {
-  const auto yardstick =
+  const auto baseline =
       std::find_if(place.modes.begin(), place.modes.end(),
-                   [](const ModeResult& other) { return other.mode.name() == kYardstick; });
-  if (yardstick == place.modes.end()) return std::nullopt;
+                   [](const ModeResult& other) { return other.mode.name() == kBaseline; });
+  if (baseline == place.modes.end()) return std::nullopt;
   std::vector<double> ratios;
   for (std::size_t round = 0; round < mode.rounds.size(); ++round)
     ratios.push_back(mode.rounds[round].transactions_per_s() /
-                     yardstick->rounds[round].transactions_per_s());
+                     baseline->rounds[round].transactions_per_s());
   return spread_of(std::move(ratios));
 }
 

@@ -39,7 +39,7 @@ std::string json_of(const Report& report);
 
 /// Every violation, with where it was found; empty: all is well.
 std::vector<std::string> violations_of(const Report& report);
-/// Transactions per second over those of kYardstick in the same round; nothing where that was not
+/// Transactions per second over those of kBaseline in the same round; nothing where that was not
 /// measured.
 std::optional<Spread> ratio_of(const PlaceResult& place, const ModeResult& mode);
 

@@ -2,9 +2,9 @@
 // Undo: the baseline of SoftWrAP (MSST 2015) §V: before a word is overwritten where it is, its old value is logged and waited
 // for. Durable and atomic, with a wait for each word.
 //
-//   1. for each word: append its old value, fence    cut here ⇒ what follows is taken back
+//   1. for each word: append its old value, fence    crash here ⇒ what follows is taken back
 //                     store home, flush
-//   2. fence                                         cut here ⇒ all of it is taken back
+//   2. fence                                         crash here ⇒ all of it is taken back
 //   3. drop the records: move the head, fence        cut before the fence ⇒ taken back, or committed
 //                                                    cut after it ⇒ committed: the durability point
 // A transaction whose old values its log cannot take one by one logs them at once.
@@ -29,8 +29,8 @@ class Undo final : public UndoLogging<D> {
   void commit(Tx& tx, std::size_t slot, Durability /*durability*/) override {
     refuse_if_poisoned();
     prepare(slot);
-    const std::uint64_t stamp = parts_.clock->draw().stamp;
-    tx.validate_at(stamp);
+    const std::uint64_t timestamp = parts_.clock->draw().timestamp;
+    tx.validate_at(timestamp);
     if (fits_one_by_one(tx.writes().size(), slot)) {
       overwrite_one_by_one(tx.writes(), slot);
     } else {
@@ -40,7 +40,7 @@ class Undo final : public UndoLogging<D> {
       spill.write_if_large(tx, ring_words(slot) / 2, record);
       overwrite_at_once(tx.writes(), record, slot);
     }
-    tx.make_visible(parts_.clock->draw().stamp);
+    tx.make_visible(parts_.clock->draw().timestamp);
     tx.finish();
   }
 

@@ -87,7 +87,8 @@ class UndoLogging : public EngineOn<D> {
     wait_for_records(slot);
   }
   void write_record(std::size_t slot, std::span<Word> record) {
-    record[0] = record::header(parts_.clock->draw().stamp, {record.data() + 1, record.size() - 1});
+    record[0] =
+        record::header(parts_.clock->draw().timestamp, {record.data() + 1, record.size() - 1});
     parts_.logs->slot(slot).log.append(domain_, record);
   }
   void wait_for_records(std::size_t slot) {

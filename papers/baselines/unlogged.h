@@ -19,10 +19,10 @@ class Unlogged final : public EngineOn<D> {
   bool is_durable() const override { return false; }
   Result<RecoveryReport> recover() override { return Base::recover_into(false); }
   void commit(Tx& tx, std::size_t, Durability) override {
-    const std::uint64_t stamp = parts_.clock->draw().stamp;
-    tx.validate_at(stamp);
+    const std::uint64_t timestamp = parts_.clock->draw().timestamp;
+    tx.validate_at(timestamp);
     publish(tx.writes(), 0);
-    tx.make_visible(stamp);
+    tx.make_visible(timestamp);
     tx.finish();
   }
   void publish(std::span<const MaskedWrite> writes, std::size_t) override {

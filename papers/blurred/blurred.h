@@ -78,7 +78,7 @@ class Blurred final : public Redo<D, InLogCommits> {
       commit_buffered(tx, slot_index, durability);
     }
     if (choice_) choose(tx, slot_index);
-    if constexpr (PrivatePagesDomain<D>) this->retire_soon(slot_index);
+    if constexpr (PrivatePagesDomain<D>) this->truncate_soon(slot_index);
   }
 
   /// Leaves rings that the library reads: "never used", once everything in them is retired.
@@ -112,25 +112,25 @@ class Blurred final : public Redo<D, InLogCommits> {
     LogSlot& slot = parts_.logs->slot(slot_index);
     {
       const CommitWindow window(*parts_.clock, slot);  // 2
-      const std::uint64_t stamp = window.stamp();
-      tx.validate_at(stamp);  // 3
+      const std::uint64_t timestamp = window.timestamp();
+      tx.validate_at(timestamp);  // 3
       // make_room_in_log() saw it coming.
-      if (log_of(slot_index).too_far_apart(stamp)) throw Conflict{};
-      close_in_log(slot_index, stamp);                                            // 4
+      if (log_of(slot_index).too_far_apart(timestamp)) throw Conflict{};
+      close_in_log(slot_index, timestamp);                                        // 4
       store_home_of(slot_index, [&](auto store) { tx.for_each_in_log(store); });  // 5
-      tx.make_visible(stamp);                                                     // 6
+      tx.make_visible(timestamp);                                                 // 6
     }
     tx.finish();  // 7
   }
 
   /// append() for what is in the log already.
-  void close_in_log(std::size_t slot_index, std::uint64_t stamp) {
+  void close_in_log(std::size_t slot_index, std::uint64_t timestamp) {
     LogSlot& slot = parts_.logs->slot(slot_index);
     XilLog& log = log_of(slot_index);
     try {
       const xil::Place start = log.begin();
       flush_last_homes(slot, InLogCommits::is_empty(slot));
-      log.commit(domain_, stamp);
+      log.commit(domain_, timestamp);
       // Orders: as in append().
       if (log.make_durable(domain_)) {
         if (mode() == Truncation::kNextCommit) {

@@ -19,8 +19,9 @@ TEST(XilDamage, EveryFlippedBitIsDetectedOrHarmlessOrLooksLikeACutOfTheNewest) {
     for (const std::uint64_t length : {3, 1, 4}) {
       append_random(used.domain, used.log(), used.random, length % 3);
       used.log().abort(used.domain);
-      model.push_back({++used.stamp, append_random(used.domain, used.log(), used.random, length)});
-      ASSERT_TRUE(commit(used.log(), used.domain, used.stamp));
+      model.push_back(
+          {++used.timestamp, append_random(used.domain, used.log(), used.random, length)});
+      ASSERT_TRUE(commit(used.log(), used.domain, used.timestamp));
     }
     const std::vector<Remembered> without_newest(model.begin(), model.end() - 1);
     for (std::uint64_t word = 0; word < used.memory.size(); ++word) {
@@ -51,7 +52,7 @@ TEST(XilDamage, EveryFlippedBitIsDetectedOrHarmlessOrLooksLikeACutOfTheNewest) {
               static_cast<unsigned long long>(newest_missing));
 }
 
-TEST(XilDamage, RoomThatIsUsedBeforeItsStampIsRetiredIsFound) {
+TEST(XilDamage, RoomThatIsUsedBeforeItsTimestampIsRetiredIsFound) {
   RingWords memory(32);
   CachedLines domain(memory);
   std::mt19937_64 random{10};
@@ -62,18 +63,18 @@ TEST(XilDamage, RoomThatIsUsedBeforeItsStampIsRetiredIsFound) {
   append_random(domain, log, random, 3);
   ASSERT_TRUE(commit(log, domain, 2));
   EXPECT_EQ(scan_xil(memory.ring(), 1).damage, nullptr);
-  EXPECT_NE(scan_xil(memory.ring(), 0).damage, nullptr) << "stamp 1 was not retired after all";
+  EXPECT_NE(scan_xil(memory.ring(), 0).damage, nullptr) << "timestamp 1 was not retired after all";
 }
 
 /// Rings that no log writes, put together by hand: closing records whose checks hold, but which lead astray.
 struct XilDamageByHand : ::testing::Test {
   /// A transaction of one record and its commit record.
-  void put(xil::Place commit, std::uint64_t stamp, std::uint64_t age) {
-    records.store(domain, commit - 1, xil::encode({8, stamp, 0xff}, records.torn(commit - 1)));
-    records.store(domain, commit, records.seal({true, stamp, 1, age}, commit));
+  void put(xil::Place commit, std::uint64_t timestamp, std::uint64_t age) {
+    records.store(domain, commit - 1, xil::encode({8, timestamp, 0xff}, records.torn(commit - 1)));
+    records.store(domain, commit, records.seal({true, timestamp, 1, age}, commit));
   }
-  void put_abort(xil::Place at, std::uint64_t stamp, std::uint64_t back) {
-    records.store(domain, at, records.seal({false, stamp, back}, at));
+  void put_abort(xil::Place at, std::uint64_t timestamp, std::uint64_t back) {
+    records.store(domain, at, records.seal({false, timestamp, back}, at));
   }
   XilScan scan() { return scan_xil(memory.ring(), 0); }
   RingWords memory{32};
@@ -99,7 +100,7 @@ TEST_F(XilDamageByHand, AnAbortRecordThatLeadsToAnotherCommitThanItNamesIsDamage
   EXPECT_EQ(scan().transactions.size(), 2u);
   put(100, 8, 2);
   put_abort(98, 6, 8);
-  EXPECT_NE(scan().damage, nullptr) << "the commit there is of stamp 2";
+  EXPECT_NE(scan().damage, nullptr) << "the commit there is of timestamp 2";
 }
 
 TEST_F(XilDamageByHand, ACutCommitThatIsNotBehindTheEndIsDamage) {
@@ -137,17 +138,17 @@ TEST(XilDamage, AnyGarbageIsSurvivedAndAnEmptyRingIsAnEmptyLog) {
     auto expected = read_all(memory.ring(), scan);
     CachedLines domain(memory);
     XilLog log = open_xil(domain, memory.ring(), retired);
-    std::uint64_t stamp = retired + 1;
+    std::uint64_t timestamp = retired + 1;
     std::uint64_t now_retired = retired;
     if (!expected.empty()) {
-      stamp = expected.back().stamp + 1;
+      timestamp = expected.back().timestamp + 1;
       if (log.free_records() < 2) {
-        now_retired = expected.back().stamp;
+        now_retired = expected.back().timestamp;
         log.truncate_to(log.begin());
       }
     }
-    const Remembered next{stamp, append_random(domain, log, random, 2)};
-    ASSERT_TRUE(commit(log, domain, stamp));
+    const Remembered next{timestamp, append_random(domain, log, random, 2)};
+    ASSERT_TRUE(commit(log, domain, timestamp));
     const auto found = read_all(memory.ring(), scan_xil(memory.ring(), now_retired));
     ASSERT_FALSE(found.empty());
     EXPECT_EQ(found.back(), next);

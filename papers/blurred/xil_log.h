@@ -4,13 +4,13 @@
 // tells it apart. Not for a writer that has all its values at once: TornbitLog packs them tighter and streams them.
 //
 // A transaction:
-//   1. append, rewrite: ordinary stores           cut here ⇒ any part of the records, no commit record: uncommitted
-//   2. commit stores the commit record            cut here ⇒ counts only if every half of every record arrived, in its
+//   1. append, rewrite: ordinary stores           crash here ⇒ any part of the records, no commit record: uncommitted
+//   2. commit stores the commit record            crash here ⇒ counts only if every half of every record arrived, in its
 //      and flushes the transaction's lines        last version: then it is whole, else as at 1
 //   3. make_durable: fence                        returned ⇒ seen by every later recovery until retired
 //   or
 //   2. abort closes the records by an abort record and starts its write-back
-//                                                 cut here ⇒ a log that ends before the transaction
+//                                                 crash here ⇒ a log that ends before the transaction
 //   3. the next commit's fence completes it       cut before ⇒ that commit is not acknowledged, and does not count unless
 //                                                 the abort record arrived, too
 // An aborted transaction's lines are never forced: those that were not evicted are *holes*, which on the media still show
@@ -19,21 +19,21 @@
 //
 // Truncation, by a caller who first makes the home words durable:
 //   1. reset_holes starts the write-back of the holes, under the fence of the home words
-//                                                 cut here ⇒ nothing has changed
-//   2. retire the stamps, durably (the caller's word)
-//                                                 cut here ⇒ recovery ignores the records
+//                                                 crash here ⇒ nothing has changed
+//   2. retire the timestamps, durably (the caller's word)
+//                                                 crash here ⇒ recovery ignores the records
 //   3. truncate_to moves the head, in memory only; the room is used again
-//                                                 cut here ⇒ what is overwritten is retired
+//                                                 crash here ⇒ what is overwritten is retired
 // Without step 1 a hole would keep the torn bits of the lap before, which are those of the lap to come: a record that
 // never arrived there would look written. There is no head on the media: see xil_recovery.h for how it is found.
 //
 // Recovery of what scan_xil() found (repeating it is the answer to any cut):
 //   1. adopt: flush the whole ring, and the caller's word; fence
-//                                                 what a killed process left may be in caches only; cut here ⇒ the same
+//                                                 what a killed process left may be in caches only; crash here ⇒ the same
 //                                                 transactions, unless caches alone held the last
 //   2. settle: give the holes between transactions their lap's torn bits, make what lies behind the last read as not yet
-//      written; fence                             cut here ⇒ the same transactions
-//   3. go on appending                            cut here ⇒ as at the top
+//      written; fence                             crash here ⇒ the same transactions
+//   3. go on appending                            crash here ⇒ as at the top
 // Without the fence of step 1 a cut could take the caller's word back, which only caches held, but keep a part of step 2:
 // then records that are not retired any longer would be missing.
 //
@@ -78,7 +78,7 @@ class XilLog {
                   "a ring of whole lines, at most 256 MiB, is needed");
     if (!scan.transactions.empty()) {
       last_commit_ = scan.transactions.back().commit;
-      last_stamp_ = scan.transactions.back().stamp;
+      last_timestamp_ = scan.transactions.back().timestamp;
     }
   }
 
@@ -148,29 +148,29 @@ class XilLog {
   /// What the transaction wrote at `place`: its own reads. Requires: a place of the open transaction.
   Update update(Place place) const { return xil::update_of(records_.load(place)); }
 
-  /// Whether a commit under `stamp` must wait until the last one is truncated: its record could not tell their distance.
-  bool too_far_apart(std::uint64_t stamp) const {
-    return needs_last_commit() && stamp - last_stamp_ > xil::kMaxAge;
+  /// Whether a commit under `timestamp` must wait until the last one is truncated: its record could not tell their distance.
+  bool too_far_apart(std::uint64_t timestamp) const {
+    return needs_last_commit() && timestamp - last_timestamp_ > xil::kMaxAge;
   }
 
-  /// Closes the open transaction by a commit record under `stamp` and starts the write-back of its records.
-  /// Requires: open_records() > 0; a stamp above all before in this log, below 2^48, and less than 2^24 above the last
+  /// Closes the open transaction by a commit record under `timestamp` and starts the write-back of its records.
+  /// Requires: open_records() > 0; a timestamp above all before in this log, below 2^48, and less than 2^24 above the last
   ///           that is not truncated; the last commit made durable.
   /// Durable:  after make_durable(), which must come before the next append.   Errors: none.
   template <Domain D>
-  void commit(D& domain, std::uint64_t stamp) {
+  void commit(D& domain, std::uint64_t timestamp) {
     PERDURE_CHECK(open_records() > 0 && open_records() <= xil::kMaxBack, "a commit of no records");
-    PERDURE_CHECK(stamp > last_stamp_ && stamp <= kMax48, "commit stamps rise");
-    const std::uint64_t age = needs_last_commit() ? stamp - last_stamp_ : 0;
+    PERDURE_CHECK(timestamp > last_timestamp_ && timestamp <= kMax48, "commit timestamps rise");
+    const std::uint64_t age = needs_last_commit() ? timestamp - last_timestamp_ : 0;
     PERDURE_CHECK(age <= xil::kMaxAge, "the log's last commit is too old; truncate it first");
     records_.store(domain, tail_,
-                   records_.seal({true, stamp, tail_ - begin_, age, rewrites_}, tail_));
+                   records_.seal({true, timestamp, tail_ - begin_, age, rewrites_}, tail_));
     records_.flush(domain, begin_, tail_ + 1, Site::kXilRecord);
     // Again: the owner that aborted may have been another thread, whose flushes this one's fence does not complete.
     if (aborted_since_commit_) records_.flush(domain, begin_ - 1, begin_, Site::kXilBridge);
     aborted_since_commit_ = false;
     last_commit_ = tail_;
-    last_stamp_ = stamp;
+    last_timestamp_ = timestamp;
     close();
   }
 
@@ -198,7 +198,7 @@ class XilLog {
     close();
   }
 
-  /// Calls committed(stamp, first, commit) for the transactions that were closed in [from, end), in their order, until it
+  /// Calls committed(timestamp, first, commit) for the transactions that were closed in [from, end), in their order, until it
   /// returns false, and aborted(first, last) for what was given up; returns where those end that it was called for.
   /// Requires: boundaries between transactions, head() <= from <= end <= begin(). Threads: any one, while the owner goes on.
   template <class Committed, class Aborted>
@@ -208,7 +208,7 @@ class XilLog {
       if (xil::is_data(found)) continue;
       if (!xil::is_commit(found)) {
         aborted(from, place);
-      } else if (!committed(xil::closing_of(found).stamp, from, place)) {
+      } else if (!committed(xil::closing_of(found).timestamp, from, place)) {
         return from;
       }
       from = place + 1;
@@ -280,7 +280,7 @@ class XilLog {
 
  private:
   /// Whether recovery may need the last commit, too, to accept the next.
-  bool needs_last_commit() const { return last_stamp_ != 0 && last_commit_ >= head(); }
+  bool needs_last_commit() const { return last_timestamp_ != 0 && last_commit_ >= head(); }
 
   template <Domain D>
   void put(D& domain, Place place, const Update& update) {
@@ -289,7 +289,7 @@ class XilLog {
   template <Domain D>
   void put_abort(D& domain, Place place) {
     const std::uint64_t back = needs_last_commit() ? place - last_commit_ : 0;
-    records_.store(domain, place, records_.seal({false, last_stamp_, back}, place));
+    records_.store(domain, place, records_.seal({false, last_timestamp_, back}, place));
     records_.flush(domain, place, place + 1, Site::kXilBridge);
   }
   void close() {
@@ -314,7 +314,7 @@ class XilLog {
   Place begin_;  // of the open transaction
   Place tail_;
   Place last_commit_ = 0;
-  std::uint64_t last_stamp_ = 0;
+  std::uint64_t last_timestamp_ = 0;
   std::uint64_t rewrites_ = 0;  // of the open transaction's records
   Place last_abort_ = 0;
   bool aborted_since_commit_ = false;

@@ -71,7 +71,7 @@ TEST_F(XilLogTest, AClosingRecordHoldsTheEndsOfItsRanges) {
         const auto closing = records.closing_at(40);
         ASSERT_TRUE(closing);
         EXPECT_TRUE(closing->commits);
-        EXPECT_EQ(closing->stamp, kMax48);
+        EXPECT_EQ(closing->timestamp, kMax48);
         EXPECT_EQ(closing->back, back);
         EXPECT_EQ(closing->age, age);
         EXPECT_EQ(closing->rewrites, rewrites);
@@ -106,10 +106,10 @@ TEST_F(XilLogTest, AFullRingIsReadToItsLastRecord) {
     RingWords memory(32);
     XilLog log = at_start(memory, start);
     std::vector<Remembered> model;
-    for (std::uint64_t stamp = 1; log.free_records() > 0; ++stamp) {
-      const std::uint64_t length = std::min<std::uint64_t>(1 + stamp % 3, log.free_records());
-      model.push_back({stamp, append_random(log, length)});
-      ASSERT_TRUE(commit(log, domain, stamp));
+    for (std::uint64_t timestamp = 1; log.free_records() > 0; ++timestamp) {
+      const std::uint64_t length = std::min<std::uint64_t>(1 + timestamp % 3, log.free_records());
+      model.push_back({timestamp, append_random(log, length)});
+      ASSERT_TRUE(commit(log, domain, timestamp));
     }
     const XilScan scan = scan_xil(memory.ring(), 0);
     ASSERT_EQ(scan.damage, nullptr) << scan.damage;
@@ -185,12 +185,12 @@ TEST_F(XilLogTest, AbortedTransactionsAreCrossed) {
     RingWords memory(1024);
     XilLog log = open_xil(domain, memory.ring(), 0);
     std::vector<Remembered> model;
-    for (std::uint64_t stamp = 1; stamp <= 3; ++stamp) {
-      model.push_back({stamp, append_random(log, 2)});
-      ASSERT_TRUE(commit(log, domain, stamp));
-      append_random(log, length / stamp);
+    for (std::uint64_t timestamp = 1; timestamp <= 3; ++timestamp) {
+      model.push_back({timestamp, append_random(log, 2)});
+      ASSERT_TRUE(commit(log, domain, timestamp));
+      append_random(log, length / timestamp);
       log.abort(domain);
-      if (stamp == 2) log.abort(domain);  // of nothing: changes nothing
+      if (timestamp == 2) log.abort(domain);  // of nothing: changes nothing
     }
     const XilScan scan = scan_xil(memory.ring(), 0);
     ASSERT_EQ(scan.damage, nullptr) << scan.damage;

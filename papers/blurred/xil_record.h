@@ -9,10 +9,10 @@
 //
 //                value                                ADDR                                      bits 2-9, 12-15
 //     data       new bytes of the word                byte offset of the word                   as above
-//     commit     stamp (48 bits), CRC16 (16 bits)     back (24): records of its transaction     sum of its records'
-//                                                     age (24): stamp - that of the commit      rewrites
+//     commit     timestamp (48 bits), CRC16 (16 bits)     back (24): records of its transaction     sum of its records'
+//                                                     age (24): timestamp - that of the commit      rewrites
 //                                                     before it; 0: none that is needed
-//     abort      stamp of the last commit, CRC16      back (24): records back to that commit;   0
+//     abort      timestamp of the last commit, CRC16      back (24): records back to that commit;   0
 //                                                     0: none that is needed
 //
 // What the hardware must give. The paper takes "a write of a 64b block" as atomic, and so does this: eight aligned bytes
@@ -40,7 +40,7 @@ inline constexpr std::uint64_t kRecordBytes = kRecordWords * kWordBytes;
 inline constexpr unsigned kMaxRewrites = 15;                             // of one record
 inline constexpr std::uint64_t kMaxRewriteSum = (1u << 12) - 1;          // of a transaction
 inline constexpr std::uint64_t kMaxBack = (std::uint64_t{1} << 24) - 1;  // records
-inline constexpr std::uint64_t kMaxAge = (std::uint64_t{1} << 24) - 1;   // stamps
+inline constexpr std::uint64_t kMaxAge = (std::uint64_t{1} << 24) - 1;   // timestamps
 
 /// Counts records since the log was opened; never wraps. Means nothing in another life of the process.
 using Place = std::uint64_t;
@@ -92,7 +92,7 @@ static_assert(bytes_of_mask(0xff00'0000'00ff'00ff) == 0b1000'0101 && is_bytes(kW
 /// The record that closes a transaction.
 struct Closing {
   bool commits;
-  std::uint64_t stamp;
+  std::uint64_t timestamp;
   std::uint64_t back;
   std::uint64_t age = 0;
   std::uint64_t rewrites = 0;  // of all its records
@@ -174,7 +174,7 @@ class Records {
   Halves seal(const Closing& closing, Place place) const {
     const Word meta = kClosing | (closing.commits ? kCommits : 0) | (closing.rewrites & 0xff) << 2 |
                       (closing.rewrites >> 8) << 12 | closing.back << 16 | closing.age << 40;
-    return with_torn_bits(closing.stamp | Word{check_of(closing, meta, place)} << 48, meta,
+    return with_torn_bits(closing.timestamp | Word{check_of(closing, meta, place)} << 48, meta,
                           torn(place));
   }
   /// Requires: written(place). The closing record there, or nothing when it fails its check or is none.
@@ -191,7 +191,7 @@ class Records {
  private:
   /// The torn bits of the records count as they stand: when all are right they are what they were at the commit.
   std::uint16_t check_of(const Closing& closing, Word meta, Place place) const {
-    const Word own[] = {closing.stamp, meta, place % count()};
+    const Word own[] = {closing.timestamp, meta, place % count()};
     std::uint32_t crc = crc32c(own, sizeof(own));
     Place from = closing.commits ? place - closing.back : place;
     while (from < place) {

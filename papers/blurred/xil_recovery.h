@@ -2,15 +2,15 @@
 // What a power cut left of an XilLog: which transactions are committed, and where the log goes on. Nothing is written here.
 //
 // The three steps of the paper's §3.5, for one log; the caller merges the logs and replays:
-//   1. Detection. A pass over the ring finds the commit records of stamps that are not retired. The newest whose
+//   1. Detection. A pass over the ring finds the commit records of timestamps that are not retired. The newest whose
 //      transaction is complete is the end of the log: nothing behind it was acknowledged. From there the way goes back:
 //      over its `back` records stands the record that closed what came before, a commit, or an abort record, whose
 //      back-pointer leads over everything uncommitted, holes too, to the last commit.
-//   2. Sorting. Within a log the way back is the commit order; between logs the stamps give it.
+//   2. Sorting. Within a log the way back is the commit order; between logs the timestamps give it.
 //   3. Replay, oldest first: for_each_update().
 //
 // Where the way ends there was the head: at a commit that says that none before it is needed, or whose predecessor's
-// stamp (its own less its age) is retired. What lies further back may be overwritten, and is never looked at.
+// timestamp (its own less its age) is retired. What lies further back may be overwritten, and is never looked at.
 //
 // Complete means: every half carries its lap's torn bit; the rewrites of the records add up to what the commit record
 // says; and the closing record before the transaction is there, unless it is not needed. Only the newest commit can be
@@ -26,7 +26,7 @@
 namespace perdure {
 
 struct XilTransaction {
-  std::uint64_t stamp;
+  std::uint64_t timestamp;
   xil::Place first;   // its records: [first, commit)
   xil::Place commit;  // its commit record
 };
@@ -97,7 +97,7 @@ class Scanner {
 
  private:
   struct Candidate {
-    std::uint64_t stamp;
+    std::uint64_t timestamp;
     Place commit;
   };
   /// What stands before a transaction.
@@ -121,10 +121,10 @@ class Scanner {
       const Place place = place_of(index, (found.meta & kTornInMeta) != 0);
       if (!is_commit(found) || !records_.written(place)) continue;
       const Closing closing = closing_of(found);
-      if (closing.stamp > retired_) commits_.push_back({closing.stamp, place});
+      if (closing.timestamp > retired_) commits_.push_back({closing.timestamp, place});
     }
     std::sort(commits_.begin(), commits_.end(),
-              [](const Candidate& a, const Candidate& b) { return a.stamp > b.stamp; });
+              [](const Candidate& a, const Candidate& b) { return a.timestamp > b.timestamp; });
   }
 
   /// Drops the newest commit when it was cut. False: nothing is left, or there is damage.
@@ -170,8 +170,8 @@ class Scanner {
     const Place commit = candidate.commit;
     if (!records_.written(commit)) return {Verdict::kIncomplete};
     const Closing closing = closing_of(records_.load(commit));
-    if (closing.stamp != candidate.stamp || closing.back == 0 || closing.back >= records_.count() ||
-        closing.age > closing.stamp)
+    if (closing.timestamp != candidate.timestamp || closing.back == 0 ||
+        closing.back >= records_.count() || closing.age > closing.timestamp)
       return damaged_at("a commit record is another than expected, or out of range", commit);
     const Place first = commit - closing.back;
     std::uint64_t rewrites = 0;
@@ -181,10 +181,10 @@ class Scanner {
     }
     if (rewrites < closing.rewrites) return {Verdict::kIncomplete};
     if (!records_.closing_at(commit)) return damaged_at("a transaction fails its checksum", commit);
-    Judged judged{Verdict::kComplete, {closing.stamp, first, commit}};
-    if (closing.age == 0 || closing.stamp - closing.age <= retired_) return judged;
+    Judged judged{Verdict::kComplete, {closing.timestamp, first, commit}};
+    if (closing.age == 0 || closing.timestamp - closing.age <= retired_) return judged;
     judged.before = Before::kCommit;
-    judged.predecessor.stamp = closing.stamp - closing.age;
+    judged.predecessor.timestamp = closing.timestamp - closing.age;
     return cross(first - 1, judged);
   }
 
@@ -199,7 +199,7 @@ class Scanner {
         return damaged_at("an abort record fails its check", before);
       judged.predecessor.commit = before - closing.back;
     }
-    if (closing.stamp != judged.predecessor.stamp ||
+    if (closing.timestamp != judged.predecessor.timestamp ||
         !is_commit(records_.load(judged.predecessor.commit)))
       return damaged_at("the commit before a transaction is another", before);
     return judged;
@@ -228,7 +228,7 @@ class Scanner {
 
 }  // namespace xil
 
-/// Reads a ring as its last writer left it. `retired`: transactions up to this stamp are history; a log's head may have
+/// Reads a ring as its last writer left it. `retired`: transactions up to this timestamp are history; a log's head may have
 /// been moved only over those.
 /// Errors: XilScan::damage. Bits that changed in the newest transaction may look like a cut of it, and then it is missing.
 /// Cost: one pass over the ring, and two over what is not retired.

@@ -19,9 +19,9 @@ TEST(XilRecovery, EverySubsetOfMissingWordsIsDetected) {
       UsedLog used(start);
       RingWords before = used.memory;
       const auto begin = used.log().begin();
-      const Remembered last{++used.stamp,
+      const Remembered last{++used.timestamp,
                             append_random(used.domain, used.log(), used.random, length)};
-      ASSERT_TRUE(commit(used.log(), used.domain, used.stamp));
+      ASSERT_TRUE(commit(used.log(), used.domain, used.timestamp));
       const std::uint64_t words = 2 * (length + 1);
       for (std::uint64_t kept = 0; kept < (1u << words); ++kept) {
         RingWords image = before;
@@ -54,7 +54,7 @@ TEST(XilRecovery, EveryCutBeforeTheFenceOfACommit) {
         used.domain.power_fails = true;
         append_random(used.domain, log, used.random, aborted);
         log.abort(used.domain);
-        Remembered last{++used.stamp, append_random(used.domain, log, used.random, 2)};
+        Remembered last{++used.timestamp, append_random(used.domain, log, used.random, 2)};
         for (std::uint64_t i = 0; i < rewrites; ++i) {
           RememberedUpdate& update = last.updates[i % 2];
           update.value = used.random();
@@ -62,7 +62,7 @@ TEST(XilRecovery, EveryCutBeforeTheFenceOfACommit) {
           log.rewrite(used.domain, log.begin() + i % 2, update.value);
         }
         const auto commit_record = log.begin() + 2;
-        ASSERT_TRUE(commit(log, used.domain, used.stamp));
+        ASSERT_TRUE(commit(log, used.domain, used.timestamp));
         cuts += used.domain.every_cut([&](RingWords image) {
           const XilScan scan = scan_xil(image.ring(), used.retired);
           ASSERT_EQ(scan.damage, nullptr) << scan.damage;
@@ -93,14 +93,14 @@ TEST(XilRecovery, AHoleIsResetBeforeItsRoomIsUsedAgain) {
     CachedLines domain(memory);
     std::mt19937_64 random{8};
     XilLog log = open_xil(domain, memory.ring(), 0);
-    std::uint64_t stamp = 0;
+    std::uint64_t timestamp = 0;
     const auto fill_lap = [&](bool with_hole) {
       for (int i = 0; i < 4; ++i) {
         append_random(domain, log, random, 7);
         if (with_hole && i == 1) {
           log.abort(domain);
         } else {
-          ASSERT_TRUE(commit(log, domain, ++stamp));
+          ASSERT_TRUE(commit(log, domain, ++timestamp));
         }
       }
       if (reset) log.reset_holes(domain, log.begin());
@@ -110,11 +110,11 @@ TEST(XilRecovery, AHoleIsResetBeforeItsRoomIsUsedAgain) {
     fill_lap(false);
     fill_lap(true);
     append_random(domain, log, random, 7);
-    ASSERT_TRUE(commit(log, domain, ++stamp));
+    ASSERT_TRUE(commit(log, domain, ++timestamp));
     append_random(domain, log, random, 7);
     domain.power_fails = true;
     const auto hole = log.begin() + 1;
-    ASSERT_TRUE(commit(log, domain, ++stamp));
+    ASSERT_TRUE(commit(log, domain, ++timestamp));
     std::uint64_t misread = 0;
     domain.every_cut([&](RingWords image) {
       if (xil::Records(image.ring()).load(hole).data != memory[2 * (hole % 32)])
@@ -132,14 +132,14 @@ TEST(XilRecovery, WhatIsTruncatedHasTheTornBitsOfItsLapOnTheMedia) {
   XilLog log = open_xil(domain, memory.ring(), 0);
   const xil::Place first = log.head();
   std::vector<xil::Place> ends{first};  // of what is closed
-  std::uint64_t stamp = 0;
+  std::uint64_t timestamp = 0;
   const auto close = [&](std::uint64_t length) {
     if (log.free_records() < length) return;
     append_random(domain, log, random, length);
     if (random() % 2 == 0) {
       log.abort(domain);
     } else {
-      ASSERT_TRUE(commit(log, domain, ++stamp));
+      ASSERT_TRUE(commit(log, domain, ++timestamp));
     }
     ends.push_back(log.begin());
   };
@@ -206,7 +206,7 @@ class Life {
     const XilScan scan = scan_xil(image->ring(), retired_);
     ASSERT_EQ(scan.damage, nullptr) << scan.damage;
     const auto found = read_all(image->ring(), scan);
-    if (pending && (found.empty() || found.back().stamp != committed_.back().stamp))
+    if (pending && (found.empty() || found.back().timestamp != committed_.back().timestamp))
       committed_.pop_back();
     ASSERT_EQ(found, committed_);
     check_forward(image->ring(), scan, pending);
@@ -238,10 +238,10 @@ class Life {
   }
   void commit() {
     const auto lap = log_->begin() / log_->capacity_records();
-    stamp_ += 1 + random_() % 5;
-    log_->commit(*domain_, stamp_);
+    timestamp_ += 1 + random_() % 5;
+    log_->commit(*domain_, timestamp_);
     (void)log_->make_durable(*domain_);
-    committed_.push_back({stamp_, open_});
+    committed_.push_back({timestamp_, open_});
     ends_.push_back(log_->begin());
     forget_open();
     laps_ += log_->begin() / log_->capacity_records() - lap;
@@ -249,20 +249,20 @@ class Life {
   /// Up to a commit, or to the open transaction.
   void truncate() {
     if (committed_.empty() || random_() % 2 == 0) {
-      drop(log_->begin(), stamp_);
+      drop(log_->begin(), timestamp_);
       committed_.clear();
       ends_.clear();
       return;
     }
     const std::size_t dropped = 1 + random_() % committed_.size();
-    drop(ends_[dropped - 1], committed_[dropped - 1].stamp);
+    drop(ends_[dropped - 1], committed_[dropped - 1].timestamp);
     committed_.erase(committed_.begin(), committed_.begin() + static_cast<std::ptrdiff_t>(dropped));
     ends_.erase(ends_.begin(), ends_.begin() + static_cast<std::ptrdiff_t>(dropped));
   }
-  void drop(xil::Place position, std::uint64_t stamp) {
+  void drop(xil::Place position, std::uint64_t timestamp) {
     log_->reset_holes(*domain_, position);
     (void)domain_->fence(Site::kTruncateHome);
-    retired_ = stamp;  // durable at once: a word of the caller's
+    retired_ = timestamp;  // durable at once: a word of the caller's
     log_->truncate_to(position);
   }
   void forget_open() {
@@ -309,17 +309,17 @@ class Life {
   /// same head it must find every acknowledged transaction, and none that scan_xil() does not find.
   void check_forward(const Ring& ring, const XilScan& scan, bool pending) {
     const xil::Records records(ring);
-    std::vector<std::uint64_t> stamps;
+    std::vector<std::uint64_t> timestamps;
     auto place = scan.head;
     const auto limit = scan.head + records.count();
     while (place < limit) {
       if (records.written(place)) {
         const auto closing = records.closing_at(place);
-        if (closing && closing->commits && closing->stamp > retired_) {
+        if (closing && closing->commits && closing->timestamp > retired_) {
           bool whole = true;
           for (auto own = place - closing->back; own < place; ++own)
             whole = whole && records.written(own);
-          if (whole) stamps.push_back(closing->stamp);
+          if (whole) timestamps.push_back(closing->timestamp);
         }
         ++place;
         continue;
@@ -336,10 +336,10 @@ class Life {
       place = ahead + 1;
     }
     std::vector<std::uint64_t> expected;
-    for (const Remembered& transaction : committed_) expected.push_back(transaction.stamp);
-    if (pending && stamps.size() + 1 == expected.size() && expected.back() == stamp_)
+    for (const Remembered& transaction : committed_) expected.push_back(transaction.timestamp);
+    if (pending && timestamps.size() + 1 == expected.size() && expected.back() == timestamp_)
       expected.pop_back();  // the forward reader may miss what was not acknowledged
-    ASSERT_EQ(stamps, expected);
+    ASSERT_EQ(timestamps, expected);
   }
 
   std::mt19937_64 random_;
@@ -350,7 +350,7 @@ class Life {
   std::vector<xil::Place> places_;  // of open_, one each
   std::vector<Remembered> committed_;
   std::vector<xil::Place> ends_;  // of committed_, one each
-  std::uint64_t stamp_ = 0;
+  std::uint64_t timestamp_ = 0;
   std::uint64_t retired_ = 0;
   std::uint64_t laps_ = 0;
 };

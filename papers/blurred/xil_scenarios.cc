@@ -9,7 +9,8 @@ namespace {
 
 using namespace crash;  // NOLINT: what explores
 
-constexpr Offset kRetiredAt = 0;  // the last step whose transaction was dropped: the retired stamp
+/// The last step whose transaction was dropped: the retired timestamp.
+constexpr Offset kRetiredAt = 0;
 constexpr Offset kRingAt = 2 * kPageBytes - kSectorBytes;  // across two pages
 constexpr std::uint64_t kRingWords = 128;
 constexpr std::uint64_t kBytes = 3 * kPageBytes;
@@ -21,7 +22,7 @@ Word value_of(std::uint64_t step, std::uint64_t length, std::uint64_t index) {
   return ~(step << 32 | length << 16 | index);
 }
 
-/// A log in a small ring and the retired stamp: the smallest user of execution in log. A step is a transaction, with
+/// A log in a small ring and the retired timestamp: the smallest user of execution in log. A step is a transaction, with
 /// others before it that are aborted where `kAborts`.
 template <bool kAborts>
 class BareXil final : public Session {
@@ -33,7 +34,7 @@ class BareXil final : public Session {
         log_(ring_, found()) {
     domain_.flush(retired_, kWordBytes, Site::kAdopt);
     log_.adopt(domain_);
-    // Orders: the retired stamp, which a killed process may have left in caches, before what it retired is made unwritten.
+    // Orders: the retired timestamp, which a killed process may have left in caches, before what it retired is made unwritten.
     (void)domain_.fence(Site::kAdoptFence);
     log_.settle(domain_);
     // Orders: what was found, and the rest made unwritten, before the next record.
@@ -60,10 +61,10 @@ class BareXil final : public Session {
     const XilScan scan = found();
     std::uint64_t last = load_word(retired_);
     for (const XilTransaction& transaction : scan.transactions) {
-      if (transaction.stamp != last + 1)
-        return "step " + std::to_string(transaction.stamp) + " follows step " +
+      if (transaction.timestamp != last + 1)
+        return "step " + std::to_string(transaction.timestamp) + " follows step " +
                std::to_string(last);
-      last = transaction.stamp;
+      last = transaction.timestamp;
       std::uint64_t index = 0;
       const std::uint64_t length = transaction.commit - transaction.first;
       bool right = true;
@@ -101,7 +102,7 @@ class BareXil final : public Session {
     log_.reset_holes(domain_, log_.begin());
     domain_.store(retired_, step - 1);
     domain_.flush(retired_, kWordBytes, Site::kUserFlush);
-    // Orders: the holes' torn bits, and the stamp, before the records that take their room.
+    // Orders: the holes' torn bits, and the timestamp, before the records that take their room.
     (void)domain_.fence(Site::kUserFence);
     log_.truncate_to(log_.begin());
   }

@@ -38,19 +38,19 @@ std::optional<std::string> XilSideLog::collect(std::uint64_t retired, const Visi
                         [&](const MaskedWrite& write) { writes.push_back(write); }))
       return ", the transaction that ends at record " + std::to_string(place) +
              " has a mask without its word";
-    if (auto refused = visit(transaction.stamp, place, writes)) return refused;
+    if (auto refused = visit(transaction.timestamp, place, writes)) return refused;
   }
   return std::nullopt;
 }
 
-bool XilSideLog::begin_truncation(AnyDomain& domain, std::uint64_t last_stamp, bool all,
+bool XilSideLog::begin_truncation(AnyDomain& domain, std::uint64_t last_timestamp, bool all,
                                   OffsetSet& lines) {
   // Once: its owner may abort meanwhile.
   const xil::Place closed = log_->begin();
   end_ = log_->for_each_closed(
       all ? log_->head() : unfenced_from_, closed,
-      [&](std::uint64_t stamp, xil::Place first, xil::Place commit) {
-        if (stamp > last_stamp) return false;
+      [&](std::uint64_t timestamp, xil::Place first, xil::Place commit) {
+        if (timestamp > last_timestamp) return false;
         for (xil::Place place = first; place < commit; ++place)
           lines.insert(round_down(log_->update(place).address, kLineBytes));
         return true;

@@ -32,7 +32,7 @@ class XilSideLog final : public SideLog {
   void settle(AnyDomain& domain) override { log_->settle(domain); }
   void empty() override { give_back(log_->begin()); }
   bool holds_closed() const override { return log_ && log_->head() != log_->begin(); }
-  bool begin_truncation(AnyDomain& domain, std::uint64_t last_stamp, bool all,
+  bool begin_truncation(AnyDomain& domain, std::uint64_t last_timestamp, bool all,
                         OffsetSet& lines) override;
   void end_truncation() override { give_back(end_); }
 

@@ -158,8 +158,8 @@ XilLog open_xil(D& domain, const Ring& ring, std::uint64_t retired) {
 
 /// A commit and its wait.
 template <Domain D>
-bool commit(XilLog& log, D& domain, std::uint64_t stamp) {
-  log.commit(domain, stamp);
+bool commit(XilLog& log, D& domain, std::uint64_t timestamp) {
+  log.commit(domain, timestamp);
   return log.make_durable(domain);
 }
 
@@ -171,7 +171,7 @@ struct RememberedUpdate {
   bool operator==(const RememberedUpdate&) const = default;
 };
 struct Remembered {
-  std::uint64_t stamp;
+  std::uint64_t timestamp;
   std::vector<RememberedUpdate> updates;
   bool operator==(const Remembered&) const = default;
 };
@@ -179,7 +179,7 @@ struct Remembered {
 inline std::vector<Remembered> read_all(const Ring& ring, const XilScan& scan) {
   std::vector<Remembered> found;
   for (const XilTransaction& transaction : scan.transactions) {
-    found.push_back({transaction.stamp, {}});
+    found.push_back({transaction.timestamp, {}});
     for_each_update(ring, transaction, [&](const xil::Update& update) {
       found.back().updates.push_back({update.address, update.value, update.bytes});
     });
@@ -203,12 +203,12 @@ struct UsedLog {
     XilLog log = open_xil(domain, memory.ring(), 0);
     while (log.begin() < 3 * 32 + start) {
       append_random(domain, log, random, 1 + random() % 3);
-      (void)commit(log, domain, ++stamp);
+      (void)commit(log, domain, ++timestamp);
       drop(log);
     }
-    first = {++stamp, append_random(domain, log, random, 1)};
-    (void)commit(log, domain, stamp);
-    retired = stamp - 1;
+    first = {++timestamp, append_random(domain, log, random, 1)};
+    (void)commit(log, domain, timestamp);
+    retired = timestamp - 1;
     opened.emplace(std::move(log));
   }
   XilLog& log() { return *opened; }
@@ -221,7 +221,7 @@ struct UsedLog {
   RingWords memory;
   CachedLines domain;
   std::mt19937_64 random;
-  std::uint64_t stamp = 0;
+  std::uint64_t timestamp = 0;
   std::uint64_t retired = 0;
   Remembered first;  // committed, not retired
   std::optional<XilLog> opened;

@@ -2,11 +2,11 @@
 // UndoObjects: transactions as in NV-heaps (ASPLOS 2011) §3.5: an object is copied into the log when a transaction first
 // writes to it, whole, and then changed where it is. What is read is validated, who writes owns (engine/transaction.h).
 //
-//   1. keep, at the first store to an object: append a copy of its lines, fence   cut here ⇒ nothing happened
-//      store in place                                cut here ⇒ the copy goes back
-//   2. at the end: validate, append what the heap's words were, fence              cut here ⇒ all goes back
+//   1. keep, at the first store to an object: append a copy of its lines, fence   crash here ⇒ nothing happened
+//      store in place                                crash here ⇒ the copy goes back
+//   2. at the end: validate, append what the heap's words were, fence              crash here ⇒ all goes back
 //      store the heap's words
-//   3. flush what was stored, fence                  cut here ⇒ all goes back
+//   3. flush what was stored, fence                  crash here ⇒ all goes back
 //   4. drop the copies: move the log's head, fence   cut before the fence ⇒ all goes back, or committed
 //                                                    cut after it ⇒ committed: the durability point
 // An abort stores the copies back, flushes and fences, and drops them: cut anywhere ⇒ recovery does the same again.
@@ -54,7 +54,7 @@ class UndoObjects final : public baselines::UndoLogging<D> {
   std::string_view name() const override { return "undo-objects"; }
   bool changes_in_place() const override { return true; }
   /// What is changed in place has to be locked: whoever comes would read it at once.
-  bool may_run_alone() const override { return false; }
+  bool allows_biased_locking() const override { return false; }
 
   std::unique_ptr<Tx> make_tx(const TxWorld& world, std::size_t slot) override {
     if (slot == heap_slot())
@@ -82,8 +82,8 @@ class UndoObjects final : public baselines::UndoLogging<D> {
     Kept& kept = *kept_[slot];
     // First, because the heap's words have no ownership records: what another commit has freed meanwhile must not be kept, and
     // put back, as if it lived.
-    const std::uint64_t stamp = parts_.clock->draw().stamp;
-    tx.validate_at(stamp);
+    const std::uint64_t timestamp = parts_.clock->draw().timestamp;
+    tx.validate_at(timestamp);
     if (!tx.writes().empty()) kept.keep_words(tx.writes());  // 2
     for (const MaskedWrite& write : tx.writes()) store_home(write);
     for (const Tx::InPlace& object : tx.in_place()) {  // 3
@@ -94,7 +94,7 @@ class UndoObjects final : public baselines::UndoLogging<D> {
     kept.flush();
     drop(slot);  // 4
     kept.forget();
-    tx.make_visible(parts_.clock->draw().stamp);
+    tx.make_visible(parts_.clock->draw().timestamp);
     tx.finish();
   }
 
@@ -180,7 +180,7 @@ class UndoObjects final : public baselines::UndoLogging<D> {
       }
     }
     /// What a transaction keeps beyond half of its log goes to space reserved in the heap, which the log names.
-    ///   1. write it there, fence                  cut here ⇒ the log has all of it yet
+    ///   1. write it there, fence                  crash here ⇒ the log has all of it yet
     ///   2. name it, and what was spilled before (unless it is in there, too), at the log's tail, fence
     ///   3. move the head to there, fence          cut before ⇒ some words go back twice, to the same value
     void spill() {

@@ -10,7 +10,7 @@
 //
 // The commit of a transaction that wrote anything:
 //   1. make room       in the log: what the tables hold is forced home first, and the logs are pruned
-//   2. draw a stamp    from here on a change of tables waits for this commit
+//   2. draw a timestamp    from here on a change of tables waits for this commit
 //   3. validate        reads still hold, or Conflict
 //   4. append, fence   cut before the fence ⇒ the record is torn, nothing happened
 //                      cut after it ⇒ recovery replays it: the durability point, the only wait
@@ -18,10 +18,10 @@
 //   6. release locks
 //
 // Retirement, by a thread of its own (Truncation::kBackground) or by the commit that finds the table full (kWhenFull):
-//   1. change tables   while no commit is under way: everything up to this stamp is in the table that is Full now
+//   1. change tables   while no commit is under way: everything up to this timestamp is in the table that is Full now
 //   2. close           when the transactions that began before have ended
-//   3. write home      every word of the table; fence         cut here ⇒ all records are replayed
-//   4. prune the logs  retire the stamp of 1, move the heads   cut here ⇒ either; what is replayed is home already
+//   3. write home      every word of the table; fence         crash here ⇒ all records are replayed
+//   4. prune the logs  retire the timestamp of 1, move the heads   crash here ⇒ either; what is replayed is home already
 //   5. clear           when the transactions that began before 3 have ended
 //
 // A transaction for which the active table has no room (it is large, or an old reader keeps the other table from being used
@@ -64,7 +64,7 @@ class Tables final : public EngineOn<D> {
   std::unique_ptr<Tx> make_tx(const TxWorld& world, std::size_t slot) override {
     return std::make_unique<TablesTx>(world, slot, aliases_);
   }
-  bool may_run_alone() const override { return false; }
+  bool allows_biased_locking() const override { return false; }
   std::unique_ptr<CommittedWords> committed_words() override {
     return std::make_unique<CommittedInTables>(aliases_);
   }
@@ -110,7 +110,7 @@ class Tables final : public EngineOn<D> {
     make_room_locked(slot, record.size());
     for (const MaskedWrite& write : writes) aliases_.forget(write.offset);
     const CommitWindow window(*parts_.clock, parts_.logs->slot(slot));
-    append(slot, window.stamp(), record);
+    append(slot, window.timestamp(), record);
     store_home(writes, slot);
   }
 
@@ -213,9 +213,9 @@ class Tables final : public EngineOn<D> {
   }
 
   /// Errors: throws Exception kPoisoned: whether the record is durable is decided at the next open.
-  void append(std::size_t slot, std::uint64_t stamp, std::span<Word> record) {
+  void append(std::size_t slot, std::uint64_t timestamp, std::span<Word> record) {
     TornbitLog& log = parts_.logs->slot(slot).log;
-    record[0] = record::header(stamp, {record.data() + 1, record.size() - 1});
+    record[0] = record::header(timestamp, {record.data() + 1, record.size() - 1});
     log.append(domain_, record);
     // Orders: the record before anybody may act on what it says. Nothing of it is home before that.
     if (!log.make_durable(domain_)) fail();
@@ -244,11 +244,11 @@ class Tables final : public EngineOn<D> {
   template <class Store>
   void commit_record(TablesTx& tx, std::size_t slot, std::span<Word> record, Store store) {
     const CommitWindow window(*parts_.clock, parts_.logs->slot(slot));  // 2
-    const std::uint64_t stamp = window.stamp();
-    tx.validate_at(stamp);        // 3
-    append(slot, stamp, record);  // 4
+    const std::uint64_t timestamp = window.timestamp();
+    tx.validate_at(timestamp);        // 3
+    append(slot, timestamp, record);  // 4
     store();                      // 5
-    tx.make_visible(stamp);       // 6
+    tx.make_visible(timestamp);   // 6
   }
   /// For a transaction that the tables, or the log, have no room for.
   void commit_home(TablesTx& tx, std::size_t slot, std::span<Word> record) {
@@ -267,7 +267,7 @@ class Tables final : public EngineOn<D> {
       });
     }
     tx.finish();  // not before: it may wait for the heap, and whoever has the heap may wait for retiring_
-    if (spill.used()) spill.retire();
+    if (spill.used()) spill.truncate_logs();
   }
   /// What the word becomes by `write`, whose lock this thread has.
   Word merged(const MaskedWrite& write) const {
@@ -320,7 +320,7 @@ class Tables final : public EngineOn<D> {
       return aliases_.advance([this](const auto& table) { return write_home(table); });
     if (!wants_change()) return false;
     const CommitGate gate(*parts_.clock, *parts_.logs);
-    full_stamp_ = parts_.clock->now();
+    full_timestamp_ = parts_.clock->now();
     full_is_home_ = false;
     log_half_full_.store(false, std::memory_order_relaxed);
     return states.fill();
@@ -331,29 +331,29 @@ class Tables final : public EngineOn<D> {
     if (full_is_home_) return true;
     begin_lines();
     table.for_each([this](const MaskedWrite& write) { bring_home(write); });
-    if (flush_lines() && consume(full_stamp_)) return true;
+    if (flush_lines() && consume(full_timestamp_)) return true;
     poison();
     return false;
   }
   /// The same for all that the tables hold now, whoever is open: every word in them was committed.
   /// Requires: retiring_, this thread not committing.
   void force_home() {
-    std::uint64_t stamp = 0;
+    std::uint64_t timestamp = 0;
     {
       const CommitGate gate(*parts_.clock, *parts_.logs);
-      stamp = parts_.clock->now();
+      timestamp = parts_.clock->now();
     }
     begin_lines();
     const auto bring = [this](const MaskedWrite& write) { bring_home(write); };
     if (!full_is_home_) aliases_.for_each_older(bring);
     aliases_.active().for_each(bring);
-    if (!flush_lines() || !consume(stamp)) fail();
+    if (!flush_lines() || !consume(timestamp)) fail();
     // Never again: a table that is full by now would go home over newer words of the active one, whose records are gone.
     full_is_home_ = true;
     log_half_full_.store(false, std::memory_order_relaxed);
   }
 
-  /// First what was stored home at once: by every record up to the stamp that is going to be retired.
+  /// First what was stored home at once: by every record up to the timestamp that is going to be retired.
   void begin_lines() {
     lines_.clear();
     for (auto& place : places_) {
@@ -369,13 +369,13 @@ class Tables final : public EngineOn<D> {
   bool flush_lines() {
     for (const Offset line : lines_)
       domain_.flush(parts_.region->template at<std::byte>(line), kLineBytes, Site::kHomeBulk);
-    // Orders: the words of the table before the stamp that retires their records.
+    // Orders: the words of the table before the timestamp that retires their records.
     return domain_.fence(Site::kTruncateHome);
   }
 
-  bool consume(std::uint64_t stamp) {
+  bool consume(std::uint64_t timestamp) {
     PrimitivesOf<D> primitives(domain_);
-    return parts_.logs->consume(primitives, stamp, LogArea::Homes::kDurable);
+    return parts_.logs->consume(primitives, timestamp, LogArea::Homes::kDurable);
   }
 
   void start_retirer() {
@@ -400,7 +400,7 @@ class Tables final : public EngineOn<D> {
   std::atomic<std::uint64_t> claimed_{0};       // entries of the active table, by commits under way
   std::atomic<bool> log_half_full_{false};
   std::mutex retiring_;  // who brings words home
-  std::uint64_t full_stamp_ = 0;
+  std::uint64_t full_timestamp_ = 0;
   bool full_is_home_ = false;  // what was stored in the table that is not active
   OffsetSet lines_;
   std::mutex mode_mutex_;

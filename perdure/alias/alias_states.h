@@ -1,25 +1,33 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// AliasStates: which of the two alias tables is written, read, retired, and used again (SoftWrAP §IV-A, Figure 3).
+// AliasStates: which of the two alias tables is written, read, retired, and used again (SoftWrAP
+// §IV-A, Figure 3).
 //
 // A table's life:
 //   Empty    nothing in it
 //   Active   stores go to it, loads look here first
-//   Full     no more stores, loads look here second; wraps that were opened before may not have closed yet
-//   Closed   they have: all that it holds was committed, and goes home (it is *retired*); loads still look here
+//   Full     no more stores, loads look here second; wraps that were opened before may not have
+//            closed yet
+//   Closed   they have: all that it holds was committed, and goes home (it is *retired*); loads
+//            still look here
 //   Retired  all is home, where new wraps look; older ones may still be looking here
 //   Empty    they have closed too: it was cleared
 //
 //   Wraps of any number of threads                      One manager, in turn
-//     open: join the set of the two tables' states        fill()      X Active, Y Empty  → X Full, Y Active
-//     store, load: ask view() where                       close()     X Full             → X Closed, when nobody is in A_X
-//     close: leave the set                                retire()    X Closed           → X Retired, after its words are home
-//                                                         recycle()   X Retired          → X Empty, when nobody is in A_Y R̄_X
+//     open: join the set of the two tables' states        fill()      X Active, Y Empty  → X Full,
+//     Y Active
+//     store, load: ask view() where                       close()     X Full             → X
+//     Closed, when nobody is in A_X
+//     close: leave the set                                retire()    X Closed           → X
+//     Retired, after its words are home
+//                                                         recycle()   X Retired          → X Empty,
+//                                                         when nobody is in A_Y R̄_X
 //
-// A wrap that is open while the tables change stores to the new active one from then on. So what an Active table holds is of
-// wraps of both sets A_X and A_Y, but it is closed only after it was Full, and that needs the other one Empty, hence all
-// wraps of its time closed.
-// The four sets are the paper's; but no counters: each wrap says in a line of its own which it is in, and the manager looks at
-// all. A counter would be a line that every open and close of every thread writes.
+// A wrap that is open while the tables change stores to the new active one from then on. So an
+// Active table holds stores of wraps of both sets, A_X and A_Y. But it is closed only after it was
+// Full, which needs the other one to be Empty, hence all wraps of that one's time to be closed. The
+// four sets are the paper's, but there are no counters: each wrap says in a cache line of its own
+// in which set it is, and the manager looks at all of them. A counter would be a line that every
+// open and close of every thread writes.
 // Source: SoftWrAP (MSST 2015) §IV-A. Orders: as epochs of reclamation.
 // Threads: wraps any, each with its own Wrap; fill() to release() by one at a time.
 #pragma once
@@ -39,7 +47,8 @@ enum class TableState : std::uint8_t { kEmpty, kActive, kFull, kClosed, kRetired
 template <class Machine = Hardware>
 class AliasStates {
  public:
-  /// Where a store goes and a load looks: first `active`, then, if `second` holds, the other one, then home.
+  /// Where a store goes and a load looks: first `active`, then, if `second` holds, the other one,
+  /// then home.
   struct View {
     unsigned active;
     bool second;
@@ -74,8 +83,8 @@ class AliasStates {
       }
       const std::uint64_t set = set_of(before);
       wrap.set_.store(set, std::memory_order_relaxed);
-      // Orders: the set before the second look. Without it the manager could miss this wrap after a change that this
-      //         wrap has missed.
+      // Orders: the set before the second look. Without it the manager could miss this wrap after a
+      //         change that this wrap has missed.
       Machine::fence(Rule::kSayFence);
       const std::uint64_t now = states_.load(std::memory_order_acquire);
       if (!Machine::keeps(Rule::kLookAgain)) return;
@@ -99,7 +108,7 @@ class AliasStates {
     return state_of(states_.load(std::memory_order_acquire), table);
   }
 
-  // ---- the manager --------------------------------------------------------------------------------
+  // ---- the manager ------------------------------------------------------------------------------
 
   /// False: the other table is still in use.
   bool fill() {
@@ -158,7 +167,8 @@ class AliasStates {
   static unsigned active_of(std::uint64_t states) {
     return state_of(states, 0) == TableState::kActive ? 0 : 1;
   }
-  /// A_X R̄_Y and so on: which table was active, and whether nothing had to be looked up in the other.
+  /// A_X R̄_Y and so on: which table was active, and whether nothing had to be looked up in the
+  /// other.
   static std::uint64_t set_number(unsigned active, bool other_retired) {
     return 1 + 2 * std::uint64_t{active} + (other_retired ? 1 : 0);
   }
@@ -179,8 +189,8 @@ class AliasStates {
   }
   template <class Which>
   bool anybody_in(Which which) const {
-    // Orders: the last change of states before the look at the wraps; pairs with the fence of open(). Without it a wrap
-    //         could open in the states before, after it was looked for.
+    // Orders: the last change of states before the look at the wraps; pairs with the fence of
+    //         open(). Without it a wrap could open in the states before, after it was looked for.
     Machine::fence(Rule::kChangeFence);
     const std::lock_guard lock(mutex_);
     for (const Wrap* wrap : wraps_) {

@@ -1,15 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// AliasTable: what was written to persistent memory and is not home yet, by address, in DRAM (SoftWrAP §IV-A).
+// AliasTable: the words and extents that were written to persistent memory and are not home yet, by
+// address, in DRAM (SoftWrAP §IV-A).
 //
-// Words that were stored one by one are kept one by one; extents in *shadow pages*. Both say which of their bytes are valid, so
-// that neither has to be filled from home, nor do threads that write neighbouring bytes under different locks disturb each
-// other. (The paper merges the missing bytes of a page when it is made; here nothing is missing that has to be merged.)
-// Where a byte is valid in a page, the page has the newer one: a store of a word goes into the page if its bytes are there.
+// Words that were stored one by one are kept one by one; extents in *shadow pages*. Both say which
+// of their bytes are valid, so that neither has to be filled from home, nor do threads that write
+// neighbouring bytes under different locks disturb each other. (The paper merges the missing bytes
+// of a page when it is made; here nothing is missing that has to be merged.) Where a byte is valid
+// in a page, the page has the newer one: a store of a word goes into the page if its bytes are
+// there.
 //
-// Open addressing, linear probes, nothing is ever deleted: the table is cleared as a whole. An entry is taken by one
-// compare-and-swap of its key, and is empty until its first valid bytes are announced; so no thread ever waits for another.
+// Open addressing, linear probes, nothing is ever deleted: the table is cleared as a whole. An
+// entry is taken by one compare-and-swap of its key, and is empty until its first valid bytes are
+// announced; so no thread ever waits for another.
 // Source: SoftWrAP (MSST 2015) §IV-A, Figure 2; non-blocking tables without deletion.
-// Threads: any, but for clear(). Two that write the same byte need the caller's isolation, as the paper has it.
+// Threads: any, but for clear(). Two that write the same byte need the caller's isolation, as the
+//          paper has it.
 #pragma once
 
 #include <sys/mman.h>
@@ -48,7 +53,8 @@ class AliasTable {
         // Address space: a page costs memory from its first byte on.
         shadow_(limits.pages * limits.page_bytes) {}
 
-  /// The bits of `mask` in the word at `at` become those of `value`. False, and nothing has happened: no entry is free.
+  /// Stores the bits of `mask` in the word at `at`. False: no entry is free; then nothing has
+  /// happened.
   bool store(Offset at, Word value, Word mask) {
     if (has_pages_.load(std::memory_order_acquire) != 0) {
       if (const Page* page = find_page(page_of(at))) {
@@ -65,7 +71,7 @@ class AliasTable {
     return true;
   }
 
-  /// What is here of the word at `at`: the bits of the mask that comes back; 0: nothing.
+  /// Finds what the table holds of the word at `at`. Returns the mask of its bits; 0: nothing.
   Word load(Offset at, Word& value) const {
     Word mask = 0;
     value = 0;
@@ -84,10 +90,12 @@ class AliasTable {
     return mask | more;
   }
 
-  /// Writes `bytes` from `from` as an extent. False, and some of it may have happened: no page is free.
+  /// Writes `bytes` from `from` as an extent. False: no page is free; then some of it may have
+  /// happened.
   bool write(Offset to, const void* from, std::uint64_t bytes) {
     const auto* in = static_cast<const std::byte*>(from);
-    // By each thread, before its page is there: another one may have taken the page, and not yet counted it.
+    // By each thread, before its page is there: another one may have taken the page, and not yet
+    // counted it.
     if (has_pages_.load(std::memory_order_relaxed) == 0)
       has_pages_.store(1, std::memory_order_release);
     while (bytes > 0) {
@@ -102,7 +110,7 @@ class AliasTable {
     return true;
   }
 
-  /// Nothing is here any more of the bytes of `mask` in the word at `at`. The place of the word stays taken.
+  /// Removes the bytes of `mask` in the word at `at`. The word's entry stays taken.
   /// Threads: nobody stores to those bytes.
   void forget(Offset at, Word mask = kWholeWord) {
     if (has_pages_.load(std::memory_order_acquire) != 0) {
@@ -112,7 +120,8 @@ class AliasTable {
     if (Entry* entry = find_entry(at)) withdraw(entry->mask, mask);
   }
 
-  /// Calls visit(MaskedWrite) for everything that is here, each bit once. What is stored meanwhile may be among it.
+  /// Calls visit(MaskedWrite) for everything in the table, each bit once. What is stored meanwhile
+  /// may be among it.
   template <class Visit>
   void for_each(Visit visit) const {
     for (std::uint64_t i = 0; i < limits_.words; ++i) {
@@ -247,7 +256,7 @@ class AliasTable {
                                          std::memory_order_relaxed, std::memory_order_relaxed)) {
     }
   }
-  /// Release: who sees the bits sees the bytes.
+  /// Release: a thread that sees the bits sees the bytes.
   static void announce(Atomic<Word>& valid, Word bits) {
     if ((valid.load(std::memory_order_relaxed) & bits) != bits)
       valid.fetch_or(bits, std::memory_order_release);

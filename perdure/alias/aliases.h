@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Aliases: the double-buffered alias table: where wraps store and load, and what the manager takes home (SoftWrAP §IV-A).
+// Aliases: the double-buffered alias table, in which wraps store and load, and from which the
+// manager stores words home (SoftWrAP §IV-A).
 // Threads: wraps any, each with its own Wrap; advance() by one at a time.
 #pragma once
 
@@ -17,7 +18,8 @@ class Aliases {
  public:
   using Wrap = typename AliasStates<Machine>::Wrap;
 
-  /// A table is full when one in `threshold` of its entries is taken: longer probes cost more than an earlier change.
+  /// A table is full when one in `threshold` of its entries is taken: longer probes cost more than
+  /// an earlier change.
   /// Throws: std::bad_alloc.
   explicit Aliases(const AliasLimits& limits, std::uint64_t threshold = 8)
       : tables_{AliasTable<Machine>(limits), AliasTable<Machine>(limits)}, threshold_(threshold) {}
@@ -25,14 +27,16 @@ class Aliases {
   AliasStates<Machine>& states() { return states_; }
   const AliasTable<Machine>& table(unsigned which) const { return tables_[which]; }
 
-  /// Requires: in an open wrap.   False: no entry is free (of write(): some of it may have happened).
+  /// Requires: in an open wrap.
+  /// False: no entry is free (of write(): some of it may have happened).
   bool store(Offset at, Word value, Word mask) {
     return tables_[states_.view().active].store(at, value, mask);
   }
   bool write(Offset to, const void* from, std::uint64_t bytes) {
     return tables_[states_.view().active].write(to, from, bytes);
   }
-  /// The newest of the word at `at`; `home(at)` is asked when not all of it is here. Requires: as store().
+  /// Returns the newest value of the word at `at`; calls `home(at)` if the tables do not hold all
+  /// of it. Requires: as store().
   template <class Home>
   Word load(Offset at, Home home) const {
     Word value = 0;
@@ -40,7 +44,7 @@ class Aliases {
     if (mask != kWholeWord) value |= home(at) & ~mask;
     return value;
   }
-  /// What is here of it: the bits of the mask that comes back.
+  /// Finds what the tables hold of it. Returns the mask of its bits.
   Word peek(Offset at, Word& value) const {
     const auto view = states_.view();
     Word mask = tables_[view.active].load(at, value);
@@ -59,8 +63,8 @@ class Aliases {
     });
   }
 
-  /// Nothing is here any more of the bytes of `mask` in the word at `at`. Threads: nobody stores to those bytes; advance(),
-  /// which would take them home meanwhile, only where nothing goes home.
+  /// Removes the bytes of `mask` in the word at `at`. Threads: nobody stores to those bytes;
+  /// advance(), which would take them home meanwhile, only where nothing goes home.
   void forget(Offset at, Word mask = kWholeWord) {
     for (AliasTable<Machine>& table : tables_) table.forget(at, mask);
   }
@@ -72,15 +76,16 @@ class Aliases {
     if (view.second) tables_[1 - view.active].for_each(visit);
   }
   const AliasTable<Machine>& active() const { return tables_[states_.view().active]; }
-  /// Whether the active table wants to be changed.
+  /// Whether the active table is full enough for a change of tables.
   bool is_full() const {
     const AliasTable<Machine>& active = tables_[states_.view().active];
     return active.words() * threshold_ >= active.limits().words ||
            active.pages() * threshold_ >= active.limits().pages;
   }
 
-  /// Does what is possible now for a table that is not the active one; false: nothing. `retire(table)` makes all that the
-  /// table holds durable at home, and returns whether it could; loads find it there from then on.
+  /// Takes the next step in the life of a table that is not active; false: none is possible now.
+  /// `retire(table)` makes all that the table holds durable at home, and returns whether it could;
+  /// loads find it there from then on.
   template <class Retire>
   bool advance(Retire retire) {
     const unsigned table = 1 - states_.view().active;

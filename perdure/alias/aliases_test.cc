@@ -20,7 +20,7 @@ using interleave::Body;
 constexpr AliasLimits kTiny = {8, 2, 64};
 constexpr Offset kFirst = 4096;
 
-// ---- one thread -----------------------------------------------------------------------------------
+// ---- one thread ---------------------------------------------------------------------------------
 
 /// Bytes in memory beside bytes behind aliases.
 struct Mirror {
@@ -158,7 +158,7 @@ TEST(Aliases, NewWrapsWaitWhileTheyAreHeldBack) {
   thread.join();
 }
 
-// ---- threads as they come ---------------------------------------------------------------------------
+// ---- threads as they come -----------------------------------------------------------------------
 
 TEST(Aliases, ThreadsAndAManagerLoseNothing) {
   constexpr unsigned kThreads = 3;
@@ -210,7 +210,7 @@ TEST(Aliases, ThreadsAndAManagerLoseNothing) {
   EXPECT_GT(changes, 10u);
 }
 
-// ---- every order of a few threads -------------------------------------------------------------------
+// ---- every order of a few threads ---------------------------------------------------------------
 
 /// A machine whose accesses to memory take place in any order of the threads.
 struct Interleaved {

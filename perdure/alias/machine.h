@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the alias tables need of the machine: atomics, a fence, a pause. A parameter, so that a model checker can take its place
-// (sim/interleave).
+// What the alias tables need of the machine: atomics, a fence, a pause. A parameter, so that a
+// model checker can take its place (sim/interleave).
 #pragma once
 
 #include <atomic>
@@ -9,7 +9,7 @@
 
 namespace perdure::alias {
 
-/// What the states of the tables rest on. A test leaves each out, and must notice.
+/// The rules on which the states of the tables rely. A test leaves out each one, and must notice.
 enum class Rule : std::uint8_t {
   kLookAgain,      // a wrap that opens looks whether the states changed while it said which it saw
   kFillWhenEmpty,  // a table becomes active only when it is empty

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <bit>
 #include <cerrno>
-#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -26,14 +25,16 @@ namespace {
 // The part of the address space that ThreadSanitizer leaves to the program.
 constexpr std::uint64_t kDefaultBase = 0x7e8000000000;
 #else
-// Above every heap, executable and library that Linux places without being asked, below all it places from the top.
+// Above every heap, executable and library that Linux places without being asked, below all it
+// places from the top.
 constexpr std::uint64_t kDefaultBase = 0x200000000000;
 #endif
 constexpr std::uint64_t kEndOfUserSpace = 0x7fffffff0000;
 constexpr std::uint64_t kMinRange = std::uint64_t{1} << 30;
 constexpr std::uint64_t kMaxRange = 4 * kMaxCapacityBytes;
 
-// How the reserved range is divided: a quarter for the heap, a 256th for static variables, the rest for regions.
+// How the reserved range is divided: a quarter for the heap, a 256th for static variables, the rest
+// for regions.
 constexpr std::uint64_t heap_part(std::uint64_t range) { return range / 4; }
 constexpr std::uint64_t range_of_heap(std::uint64_t capacity) { return capacity * 4; }
 constexpr std::uint64_t statics_part(std::uint64_t range) { return range / 256; }
@@ -143,13 +144,13 @@ Result<std::unique_ptr<AddressSpace>> AddressSpace::open_or_create(const std::st
                                      hex(asked) + "; leave PERDURE_RESERVED_BASE unset"};
   auto reserved = reserve(base, bytes, directory);
   if (!reserved) {
-    // Often because this process has the same directory open, which the addresses do not tell.
+    // Often this process has the same directory open, which the addresses do not show.
     auto locked = open_locked(heap, false);
     if (!locked && locked.error().code == Code::kBusy) return locked.error();
     return reserved.error();
   }
 
-  // Given back by whoever owns it in the end.
+  // The address space that finally owns the range gives it back.
   Parts parts;
   Reservation reservation;
   reservation.begin = reserved.value();
@@ -209,7 +210,6 @@ Result<std::unique_ptr<AddressSpace>> AddressSpace::inspect(const std::string& d
 
 Result<std::unique_ptr<AddressSpace>> AddressSpace::adopt(
     Parts parts, const std::function<Result<Pool>(std::unique_ptr<Region>)>& open_pool) try {
-  const auto start = std::chrono::steady_clock::now();
   std::unique_ptr<AddressSpace> space(new AddressSpace);
   space->files_ = std::move(parts.files);
   space->region_ = parts.region.get();
@@ -218,12 +218,9 @@ Result<std::unique_ptr<AddressSpace>> AddressSpace::adopt(
   space->statics_ = std::move(parts.statics);
   space->statics_begin_ = parts.statics_begin;
   space->regions_begin_ = parts.regions_begin;
-  // Records of the logs may name any part: all must be there before recovery replays them.
+  // Log records may name any part, so all parts must be there before recovery replays them.
   if (auto done = space->attach_regions(); !done) return done.error();
   if (auto done = space->attach_statics(); !done) return done.error();
-  space->remap_nanoseconds_ = static_cast<std::uint64_t>(
-      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start)
-          .count());
   auto pool = open_pool(std::move(parts.region));
   if (!pool) return pool.error();
   space->pool_.emplace(std::move(pool).value());

@@ -24,7 +24,8 @@ using testing::store_durably;
 using testing::TempDir;
 using testing::word_of;
 
-/// Is asked before and after each step, "create" and "created" and so on; an Error is the step's result.
+/// Is asked before and after each step, "create" and "created" and so on; an Error is the step's
+/// result.
 using Plan = std::function<std::optional<Error>(std::string_view)>;
 
 /// A directory's files, whose steps fail as planned.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The files of a persistent address space: lost, cut off, exchanged, foreign, damaged or in use. What cannot be opened is
-// left as it is, said with a remedy, and whole again when the damage is undone.
+// The files of a persistent address space: lost, cut off, exchanged, foreign, damaged or in use.
+// What cannot be opened is left as it is, said with a remedy, and whole again when the damage is
+// undone.
 #include <sys/resource.h>
 #include <sys/stat.h>
 
@@ -448,7 +449,8 @@ TEST_F(SpaceFilesTest, AForkedChildMayForgetTheSpaceWithoutHarm) {
 }
 
 TEST_F(SpaceFilesTest, AKilledProcessLeavesNoPieceOfARegion) {
-  // Killed at a random moment of a loop of map and unmap: what is there then is what the table says.
+  // Killed at a random moment of a loop of map and unmap: what is there then is what the table
+  // says.
   for (int round = 0; round < 10; ++round) {
     const pid_t child = ::fork();
     if (child == 0) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A persistent address space as a program sees it: regions made, cut and destroyed, back at their addresses in every run.
+// A persistent address space as a program sees it: regions made, shortened and destroyed, back at
+// their addresses in every run.
 #include "perdure/address_space.h"
 
 #include <sys/resource.h>

@@ -16,8 +16,8 @@ namespace {
 
 constexpr std::uint16_t kSaltRecord = 0x4c52;
 
-/// The root object. The head has a line of its own: it is written by truncate(), the rest never
-/// again.
+/// The root object. The head has a line of its own, because truncate() writes it; the rest is never
+/// written again.
 struct LogRoot {
   std::uint64_t ring_offset;
   std::uint64_t ring_words;
@@ -62,13 +62,13 @@ struct Log::State {
   State(Pool& pool, const TornbitLog& found) : engine(&core_of(pool).engine()), log(found) {}
   /// Finds where the records end and clears what a torn append left behind it.
   Result<void> recover();
-  /// A fence speaks for its own thread only.
+  /// Throws unless this thread appended what is not flushed: a fence covers only its own thread.
   void refuse_others() const;
 
   Engine* engine;
   TornbitLog log;
   std::vector<Word> payload;   // reused
-  std::thread::id appender{};  // of what is not flushed yet
+  std::thread::id appender{};  // the thread whose records are not flushed yet
 };
 
 Log::~Log() { delete state_; }
@@ -87,8 +87,8 @@ Result<Log> Log::open_or_create(Pool& pool, std::string_view name, std::size_t b
   pool.atomically([&](Tx& tx) {
     created = tx.load(root->ring_offset) == 0;
     if (!created) return;
-    // The ring is written past the transaction, so nothing that recovery replays may still write
-    // there: allocate, empty the logs, zero, and only then let the transaction publish it. A cut
+    // The ring is written outside the transaction, so nothing that recovery replays may still write
+    // there: allocate, empty the logs, zero, and only then let the transaction publish it. A crash
     // before that leaves free space.
     auto* ring = static_cast<Word*>(tx.allocate(words * kWordBytes));
     tx.outdate(tx.link_to(ring).offset, words * kWordBytes);
@@ -106,8 +106,8 @@ Result<Log> Log::open_or_create(Pool& pool, std::string_view name, std::size_t b
     tx.store(root->head, seal(0, TornbitLog::kHeadSalt));
   });
 
-  // The head is written past the transactions from here on. Were the record that made it still in the
-  // engine's logs, recovery would set the head back, and records would be lost or come back.
+  // From here on the head is written outside transactions. If the record that made it were still in
+  // the engine's logs, recovery would set the head back, and records would be lost or come back.
   if (created) engine.truncate();
 
   const LogRoot found = pool.read_only([&](Tx& tx) {
@@ -166,7 +166,7 @@ void Log::State::refuse_others() const {
 bool Log::append(const void* record, std::size_t bytes) {
   state_->refuse_others();
   TornbitLog& log = state_->log;
-  if (bytes > log.capacity_words() * kWordBytes) return false;  // nor could its words be counted
+  if (bytes > log.capacity_words() * kWordBytes) return false;  // larger than any log, and its word count could overflow
   const std::size_t words = payload_words(bytes);
   if (TornbitLog::log_words(words) > log.free_words()) return false;
   std::vector<Word>& payload = state_->payload;

@@ -47,6 +47,22 @@ TEST_F(AppendLogTest, RecordsOfAnyLengthSurviveReopening) {
   EXPECT_EQ(records_of(Log::open_or_create(again, "events", 64 << 10).value()), written);
 }
 
+TEST_F(AppendLogTest, FreeBytesShrinkWithEachRecordAndComeBackAtATruncation) {
+  Pool open = pool();
+  Log log = Log::open_or_create(open, "events", 64 << 10).value();
+  const std::string record(1000, 'r');
+  const std::uint64_t empty = log.free_bytes();
+  EXPECT_GE(empty, 64u << 10);
+  for (std::uint64_t free = empty; log.append(record.data(), record.size());) {
+    EXPECT_GE(free - log.free_bytes(), record.size());
+    EXPECT_LE(free - log.free_bytes(), record.size() + 64);
+    free = log.free_bytes();
+  }
+  EXPECT_LT(log.free_bytes(), record.size() + 64);
+  log.truncate();
+  EXPECT_EQ(log.free_bytes(), empty);
+}
+
 // What the transaction that made the log wrote must not come back over what the log wrote later.
 TEST_F(AppendLogTest, ALogThatWasMadeInTheSameLifeSurvivesAKill) {
   testing::Image image = testing::Image::formatted();

@@ -29,7 +29,8 @@ using checkpoint::FileStorage;
 using checkpoint::Piece;
 
 constexpr std::uint64_t kPlaceBytes = std::uint64_t{2} << 20;
-// Where arenas are put: far from what the system maps, and where a sanitizer leaves room to the program.
+// Where arenas are put: far from what the system maps, and where a sanitizer leaves room to the
+// program.
 #ifdef __SANITIZE_THREAD__
 constexpr std::uint64_t kPlacesBegin = 0x7e9000000000;
 constexpr std::uint64_t kPlacesEnd = 0x7ed000000000;
@@ -69,12 +70,12 @@ void* map_at(std::uint64_t address, std::uint64_t bytes, int fd, Offset offset) 
                      MAP_PRIVATE | MAP_NORESERVE | MAP_FIXED_NOREPLACE | anonymous, fd,
                      static_cast<off_t>(offset));
   if (got == MAP_FAILED || got == wanted) return got;
-  ::munmap(got, bytes);  // a kernel that takes the address for a wish
+  ::munmap(got, bytes);  // an older kernel, which takes the address as a hint
   errno = EEXIST;
   return MAP_FAILED;
 }
 
-/// What of this process lies in the range, as its list of mappings says.
+/// What this process has mapped in the range, from the kernel's list of its mappings.
 std::string who_is_at(std::uint64_t address, std::uint64_t bytes) {
   std::ifstream maps("/proc/self/maps");
   for (std::string line; std::getline(maps, line);) {
@@ -145,8 +146,8 @@ struct Arena::Core {
   Result<void> map();
 };
 
-/// Both see home, and get pages of their own where the last epoch, or the program, changes something. What is brought
-/// home later only concerns pages that have theirs.
+/// Both mappings show home, and get private pages where the last epoch or the program changes
+/// something. What is brought home later concerns only pages that are private by then.
 Result<void> Arena::Core::map() {
   const auto& super = store->superblock();
   void* base = map_at(super.address, super.capacity_bytes, log->fd(), super.home_offset);
@@ -198,7 +199,8 @@ Result<Arena> Arena::create(const std::string& path, const ArenaOptions& options
   auto created = create_whole_file(path, options.mode, [&](int fd) -> Result<void> {
     const auto& plan = super.value();
     const std::uint64_t bytes = checkpoint::file_bytes(plan);
-    // Home and the log that is used at first are really there: a full device must not stop an epoch.
+    // Home, and the log segment that is used first, get real blocks: a full device must not stop an
+    // epoch.
     const std::uint64_t log = std::min(plan.segment_bytes, log_bytes);
     if (::ftruncate(fd, static_cast<off_t>(bytes)) != 0 ||
         !allocate_blocks(fd, 0, plan.segment_offset[0] + log) ||
@@ -216,7 +218,7 @@ Result<Arena> Arena::open_or_create(const std::string& path, const ArenaOptions&
   auto opened = open(path, options);
   if (opened || opened.error().code != Code::kNotFound) return opened;
   auto created = create(path, options);
-  // Somebody else was quicker.
+  // Another process was quicker.
   if (!created && created.error().code == Code::kExists) return open(path, options);
   return created;
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The functions of perdure/arena_c.h with good and bad arguments. examples/arena is the same face in C.
+// The functions of perdure/arena_c.h with good and bad arguments. examples/arena is the same face
+// in C.
 #include "perdure/arena_c.h"
 
 #include <sys/mman.h>

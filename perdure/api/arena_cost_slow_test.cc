@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What epochs cost: random stores to 64 MB in plain memory and in arenas, as fast as they go ("dense"), and with work in registers
-// between them, so that about 1,000 pages are written in 10 ms ("sparse"), the same 1,000 in each epoch ("hot"). Prints a
-// table; the figures are in docs/ARENA.md. Then the goals that arenas have: how long four threads are stopped, and how
-// much is written for what was changed.
+// What epochs cost: random stores to 64 MB in plain memory and in arenas, as fast as they go
+// ("dense"), and with work in registers between them, so that about 1,000 pages are written in 10
+// ms ("sparse"), the same 1,000 in each epoch ("hot"). Prints a table; the figures are in
+// docs/ARENA.md. Then the goals that arenas have: how long four threads are stopped, and how much
+// is written for what was changed.
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -159,7 +160,8 @@ TEST(ArenaCost, RandomStoresTo64Megabytes) {
   std::filesystem::remove(file);
 }
 
-/// 256 MiB that are in memory, of which four threads write 5 MiB, whole pages at random, in each epoch of 100 ms.
+/// 256 MiB that are in memory, of which four threads write 5 MiB, whole pages at random, in each
+/// epoch of 100 ms.
 TEST(ArenaCost, GoalFourThreadsAreStoppedForTwoMilliseconds) {
   constexpr std::uint64_t kBytes = std::uint64_t{256} << 20;
   constexpr std::uint64_t kShare = kBytes / kPageBytes / 4;

@@ -30,7 +30,7 @@ TEST_P(ArenaTest, KilledAtAnyMomentItHoldsAWholeEpoch) {
   std::uint64_t most = 0;
   const int kills = GetParam() == ArenaTracking::kUserfault ? 60 : 25;
   for (int kill = 0; kill < kills; ++kill) {
-    // Of every second child the opening is cut, too; of the others only what follows.
+    // Of every second child the opening is interrupted, too; of the others only what follows.
     int opened[2];
     ASSERT_EQ(::pipe(opened), 0);
     const pid_t child = ::fork();

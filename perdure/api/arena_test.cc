@@ -87,7 +87,8 @@ TEST_P(ArenaTest, HotPagesAreSavedLikeAllOthersAlsoWhenTheyCool) {
       arena.set_root("bytes", bytes);
     }
     ASSERT_EQ(std::memcmp(bytes, saved.data(), kBytes), 0) << "run " << run;
-    // The first of these pages change in each epoch, but for a rest now and then; one of the others sometimes.
+    // The first of these pages change in each epoch, but for a rest now and then; one of the others
+    // sometimes.
     const int epochs = 4 + static_cast<int>(random() % 12);
     for (int epoch = 0; epoch < epochs; ++epoch) {
       if (random() % 4 != 0) {

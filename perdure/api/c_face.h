@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the C faces have in common: exceptions become NULL or -1, errno, and a story to ask for.
+// What the C faces have in common: exceptions become NULL or -1, errno, and a message for the
+// thread.
 #pragma once
 
 #include <cerrno>
@@ -10,8 +11,9 @@
 
 namespace perdure::c_face {
 
-/// Not a std::string itself: an object file would then offer its destructor, and a linker that looks for one elsewhere would
-/// take that file of the library, and with the one of perdure/mnemosyne.h the address space that opens before main().
+/// Not a std::string itself: an object file would then offer its destructor, and a linker that
+/// looks for one elsewhere would take that file of the library, and with the one of
+/// perdure/mnemosyne.h the address space that opens before main().
 struct Story {
   std::string text;
 };

@@ -170,7 +170,8 @@ Result<Region::Part> DirectoryFiles::map(std::uint64_t file, std::uint64_t file_
   int fd = opened.fd;
   int flags = MAP_FIXED | MAP_NORESERVE | (is_private ? MAP_PRIVATE : MAP_SHARED);
   if (file == kStatics && is_private) {
-    // Mapped twice, so a private mapping will not do: a copy in memory, which both mappings share.
+    // The statics are mapped twice, so a private mapping is not enough: both mappings share a copy
+    // in memory.
     if (opened.memory_fd < 0) {
       std::vector<std::byte> copy(opened.bytes);
       opened.memory_fd = ::memfd_create("perdure-statics", MFD_CLOEXEC);
@@ -190,7 +191,7 @@ Result<Region::Part> DirectoryFiles::map(std::uint64_t file, std::uint64_t file_
     mapped = map_with(MAP_FIXED | MAP_SHARED_VALIDATE | MAP_SYNC);
   if (mapped == MAP_FAILED) mapped = map_with(flags);
   if (mapped == MAP_FAILED) return io_error(what());
-  // As with the heap: a child after fork would work on our data without our locks and logs.
+  // A forked child would work on this data without the parent's locks and logs (see Region).
   ::madvise(mapped, bytes, MADV_DONTFORK);
   if (file == kStatics) statics_begin_ = begin;
   if (sync && !inspect_ && opened.direct_fd < 0)
@@ -199,7 +200,7 @@ Result<Region::Part> DirectoryFiles::map(std::uint64_t file, std::uint64_t file_
 }
 
 void DirectoryFiles::protect(Offset begin, std::uint64_t bytes, std::uint32_t protection) {
-  // Who inspects may look at everything.
+  // An inspection may read everything.
   if (!inspect_) ::mprotect(base_ + begin, bytes, static_cast<int>(protection));
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// DirectoryFiles: the files of a persistent address space in a directory, mapped into its reserved range of addresses.
+// DirectoryFiles: the files of a persistent address space in a directory, mapped into its reserved
+// range of addresses.
 //
 //   heap.pool       the heap: logs, roots, the region table; locked while the address space is open
 //   statics.region  the static variables
@@ -17,7 +18,8 @@ class DirectoryFiles : public SpaceFiles {
  public:
   static constexpr char kHeap[] = "heap.pool";
 
-  /// `base` is the reserved range, `region` the heap mapped at its start. `inspect`: map privately, change no file.
+  /// `base` is the reserved range, `region` the heap mapped at its start. `inspect`: map privately,
+  /// change no file.
   DirectoryFiles(std::string directory, std::byte* base, const Region& region, bool inspect);
   ~DirectoryFiles() override;
   DirectoryFiles(const DirectoryFiles&) = delete;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Relaxed commits: they wait for nothing, and what a power cut leaves is what was committed up to some moment.
+// Relaxed commits: they wait for nothing, and what a power cut leaves is what was committed up to
+// some moment.
 #include <array>
 #include <atomic>
 #include <cstring>
@@ -214,35 +215,37 @@ TEST(Durability, AFailedSyncInTheBackgroundPoisonsToo) {
   EXPECT_EQ(code, "poisoned");
 }
 
-/// Threads that build on one another's commits, most of which wait for nothing, over logs that are emptied all the time;
-/// the power may fail whenever something reaches the disk, with any part of what was under way.
-TEST(Durability, WhateverTheThreadsDoACutLeavesTheFirstSoMany) {
+/// Threads that build on one another's commits, most of which wait for nothing, over logs that are
+/// emptied all the time; the power may fail whenever something reaches the disk, with any part of
+/// what was under way.
+TEST(Durability, WhateverTheThreadsDoACrashLeavesTheFirstSoMany) {
   for (const Truncation truncation : {Truncation::kWhenFull, Truncation::kBackground,
                                       Truncation::kNextCommit, Truncation::kEachCommit}) {
     Disk disk(Image::formatted(kTinyLogs));
     std::atomic<std::uint64_t> promised{0};
     std::mt19937_64 random(7);
-    struct Cut {
+    struct CrashPoint {
       Image platter;
       std::uint64_t promised;
     };
-    std::vector<Cut> cuts;
+    std::vector<CrashPoint> crash_points;
     PoolOnDisk pool(disk);
     pool->set_truncation(truncation);
-    const auto cut = [&] {
-      if (cuts.size() == (kSanitized ? 30 : 100) || random() % (kSanitized ? 2 : 8) != 0) return;
+    const auto take_image = [&] {
+      if (crash_points.size() == (kSanitized ? 30 : 100) || random() % (kSanitized ? 2 : 8) != 0)
+        return;
       const std::uint64_t before = promised.load();
       Image image = disk.platter;
       for (const auto& [offset, bytes] : disk.cache) {
         if (random() % 2 == 0) std::memcpy(image.base() + offset, bytes.data(), bytes.size());
       }
-      cuts.push_back({image, before});
+      crash_points.push_back({image, before});
     };
     const auto watch = [&](std::function<void()> act) {
       const std::lock_guard lock(disk.mutex);
       disk.watch = std::move(act);
     };
-    watch(cut);
+    watch(take_image);
     std::vector<std::thread> threads;
     for (unsigned t = 0; t < 4; ++t) {
       threads.emplace_back([&, t] {
@@ -259,8 +262,8 @@ TEST(Durability, WhateverTheThreadsDoACutLeavesTheFirstSoMany) {
     }
     for (std::thread& thread : threads) thread.join();
     watch([] {});
-    EXPECT_FALSE(cuts.empty());
-    for (const Cut& one : cuts) ASSERT_GE(surviving(one.platter), one.promised);
+    EXPECT_FALSE(crash_points.empty());
+    for (const CrashPoint& one : crash_points) ASSERT_GE(surviving(one.platter), one.promised);
   }
 }
 

@@ -85,7 +85,8 @@ std::string FramedFiles::name(std::uint64_t file) const {
 }
 
 Result<void> FramedFiles::remove(std::uint64_t file) {
-  // The frames forget a file first: the name may come again, its pages must not.
+  // The frames forget a file first: its name may be used again, but its old pages must not appear
+  // under it.
   if (file != kStatics && frames_ != nullptr) {
     if (auto forgotten = frames_->forget(name(file)); !forgotten) return forgotten;
   }
@@ -122,7 +123,7 @@ void FramedFiles::protect(Offset begin, std::uint64_t bytes, std::uint32_t prote
 }
 
 void FramedFiles::unmap(Offset begin, std::uint64_t bytes) {
-  // What is no view, the static variables or a region that was never attached, is an ordinary mapping.
+  // The static variables, and regions that were never attached, are no views but ordinary mappings.
   if (frames_ == nullptr || !frames_->cut(base() + begin, bytes))
     DirectoryFiles::unmap(begin, bytes);
 }

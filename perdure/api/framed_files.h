@@ -3,7 +3,8 @@
 //
 //   in the directory, on persistent memory
 //     heap.pool, statics.region   as in DirectoryFiles
-//     frames.pool                 the frames that pages of regions are in while they are used (FramePool)
+//     frames.pool                 the frames that pages of regions are in while they are used
+//                                 (FramePool)
 //     backing                     a symbolic link to
 //   the backing directory, on any larger storage
 //     N.region                    the regions; where a page is in a frame, what is here is older
@@ -23,18 +24,21 @@ class FramedFiles final : public DirectoryFiles {
   static constexpr char kLink[] = "backing";
   static constexpr char kFrames[] = "frames.pool";
 
-  /// The backing directory that an address space was made with; empty when its regions are in the directory itself.
+  /// The backing directory that an address space was made with; empty when its regions are in the
+  /// directory itself.
   static std::string backing_of(const std::string& directory);
   /// Makes a directory, which has no heap yet, one whose regions are backed elsewhere.
   ///
-  ///   1. make the backing directory, and frames.pool     cut here ⇒ made again, or used as they are
-  ///   2. make the link; sync the directory               from here on this is what the directory is
+  ///   1. make the backing directory, and frames.pool   crash here ⇒ made again, or used as they
+  ///                                                    are
+  ///   2. make the link; sync the directory             from here on the directory is this one
   ///
   /// Errors: kInvalid, kNoSpace, kIo.
   static Result<void> prepare(const std::string& directory, const std::string& backing,
                               std::uint64_t frames_bytes);
 
-  /// As DirectoryFiles' constructor. Errors: as FramePool::open; kInvalid when the heap is on no memory.
+  /// As DirectoryFiles' constructor. Errors: as FramePool::open; kInvalid when the heap is on no
+  /// memory.
   static Result<std::unique_ptr<SpaceFiles>> open(const std::string& directory, std::byte* base,
                                                   const Region& region, bool inspect);
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// An address space whose regions are larger than its memory: wherever a page is, the program sees what it stored.
+// An address space whose regions are larger than its memory: wherever a page is, the program sees
+// what it stored.
 #include "perdure/api/framed_files.h"
 
 #include <csignal>
@@ -171,7 +172,7 @@ TEST_F(FramedFilesTest, MistakesAreRefused) {
   EXPECT_THAT(refusal(options), HasSubstr("made without a backing directory"));
 }
 
-TEST_F(FramedFilesTest, ACutWhileItIsMadeIsMadeAgain) {
+TEST_F(FramedFilesTest, ACrashWhileItIsMadeIsMadeAgain) {
   path = dir / "next";
   ASSERT_TRUE(std::filesystem::create_directory(path));
   FramedFiles::prepare(path, backing, options.frames_bytes).value();

@@ -7,7 +7,7 @@
 
 #include "perdure/api/pool_core.h"
 #include "perdure/api/pool_storage.h"
-#include "perdure/engine/stamps.h"
+#include "perdure/engine/instantiations.h"
 
 namespace perdure {
 namespace {
@@ -24,13 +24,13 @@ Geometry geometry_of(const ExpertOptions& options) {
 }
 
 std::uint64_t most_private_pages(const ExpertOptions& options, const Region& region) {
-  // A program that uses an address space stores without us: none of its pages may be given back.
+  // A program with an address space stores to it directly, so none of its pages may be given back.
   if (region.range_bytes() != ~std::uint64_t{0}) return ~std::uint64_t{0} >> 1;
   if (options.private_bytes != 0) return options.private_bytes / kPageBytes;
   return static_cast<std::uint64_t>(std::max(::sysconf(_SC_PHYS_PAGES), 4096L)) / 4;
 }
 
-/// The library's engine for where the region is.
+/// Makes the library's engine for the storage of the region.
 std::unique_ptr<Engine> redo_on(const EngineParts& parts, PoolStorage* storage) {
   if (storage == nullptr)
     return on_memory(parts.region->domain(), [&]<class D>(D domain) -> std::unique_ptr<Engine> {
@@ -142,7 +142,7 @@ Result<Pool> Pool::open_or_create(const std::string& path, const ExpertOptions& 
   auto opened = open(path, options);
   if (opened || opened.error().code != Code::kNotFound) return opened;
   auto created = create(path, options);
-  // Another process may have created it in between: then its pool is the one to open.
+  // Another process may have created the file in between; then that one is opened.
   if (!created && created.error().code == Code::kExists) return open(path, options);
   return created;
 }

@@ -17,8 +17,8 @@ namespace {
 
 std::atomic<std::uint64_t> fork_count{0};
 
-/// Counts forks in the child, so that a pool opened by the parent knows that it is no longer at
-/// home.
+/// Counts forks in the child, so that a pool that the parent opened knows that this is another
+/// process.
 std::uint64_t watch_forks() {
   static const int registered = ::pthread_atfork(nullptr, nullptr, [] { ++fork_count; });
   (void)registered;
@@ -44,7 +44,8 @@ struct PoolCore::Hub {
   std::vector<Context*> idle;
 };
 
-/// Of this thread: its contexts were given back already. What ends later, with the thread or the program, gets none.
+/// Whether this thread's contexts were given back already. Destructors that run later, when the
+/// thread or the program ends, get none.
 thread_local constinit bool thread_has_ended = false;
 
 /// The contexts that one thread holds, given back when the thread ends.
@@ -87,9 +88,9 @@ Result<std::unique_ptr<PoolCore>> PoolCore::open(std::unique_ptr<Region> region,
   core->heap_ = std::make_unique<Heap>(*core->region_);
   core->engine_ =
       source.make({core->region_.get(), &core->clock_, core->heap_.get(), core->logs_.get()});
-  // Not alone in an address space: settle() asks the ownership records.
-  const bool may_run_alone =
-      core->region_->range_bytes() == ~std::uint64_t{0} && core->engine_->may_run_alone();
+  // No biased locking in an address space: settle() looks at the ownership records.
+  const bool allows_biased_locking =
+      core->region_->range_bytes() == ~std::uint64_t{0} && core->engine_->allows_biased_locking();
   const Superblock& super = core->region_->superblock();
   core->world_ = {.base = core->region_->base(),
                   .heap_begin = super.heap_offset,
@@ -100,7 +101,7 @@ Result<std::unique_ptr<PoolCore>> PoolCore::open(std::unique_ptr<Region> region,
                   .heap = core->heap_.get(),
                   .engine = core->engine_.get(),
                   .range_bytes = core->region_->range_bytes(),
-                  .solitude = may_run_alone ? &core->solitude_ : nullptr};
+                  .biased_locking = allows_biased_locking ? &core->biased_locking_ : nullptr};
 
   const auto start = std::chrono::steady_clock::now();
   auto recovered = core->engine_->recover();
@@ -122,8 +123,8 @@ Result<std::unique_ptr<PoolCore>> PoolCore::open(std::unique_ptr<Region> region,
 PoolCore::~PoolCore() {
   if (hub_ == nullptr) return;  // never opened
   if (fork_generation_ != fork_count.load(std::memory_order_relaxed)) {
-    // In the child what other threads were changing at the fork stays as they left it, half changed perhaps: it is left
-    // alone, not destroyed.
+    // In the child what other threads were changing at the fork stays as they left it, half changed
+    // perhaps: it is left alone, not destroyed.
     (void)engine_.release();
     (void)logs_.release();
     (void)heap_.release();
@@ -175,11 +176,12 @@ PoolCore::Context& PoolCore::attach() {
                                        std::to_string(slot) + "); create it with more log_slots");
   std::unique_ptr<Tx> tx = engine_->make_tx(world_, slot);
   auto made = std::make_unique<Context>(*tx, slot);
-  if (world_.solitude != nullptr) world_.solitude->add(tx->place());
+  if (world_.biased_locking != nullptr) world_.biased_locking->add(tx->place());
   Context& context = *made;
   hub_->contexts.push_back({std::move(tx), std::move(made)});
   by_slot_[slot].store(&context, std::memory_order_relaxed);
-  // Release: whoever counts this context finds it. Sequentially consistent: before the thread's first announcement.
+  // Release: whoever counts this context finds it. Sequentially consistent: before the thread's
+  // first announcement.
   attached_.store(slot + 1, std::memory_order_seq_cst);
   return context;
 }
@@ -188,21 +190,23 @@ void PoolCore::settle(Offset begin, std::uint64_t bytes) {
   const std::uint64_t retired =
       unseal(load_word(&region_->state()->retired_stamp.word), kSaltRetired).value_or(0);
   for (Offset line = round_down(begin, kLineBytes); line < begin + bytes; line += kLineBytes) {
-    // Acquire: a transaction that ended before this call, in any thread, is seen. One that has the lock is on another
-    // line or other words of this one, and hides when this line was written last.
+    // Acquire: a transaction of any thread that ended before this call is seen. One that has the
+    // lock now writes another line, or other words of this one; it hides when this line was written
+    // last.
     const std::uint64_t orec = locks_.of(line).load(std::memory_order_acquire);
     if (LockTable::locked(orec) || LockTable::version(orec) > retired) return engine_->truncate();
   }
 }
 
-void PoolCore::quiesce(std::uint64_t stamp) const {
-  // Orders: the commit's stamp, drawn before, and the announcements read below. Pairs with Tx::announce(): a
-  //         transaction whose announcement is not seen here draws a snapshot that is not older than the stamp.
+void PoolCore::quiesce(std::uint64_t timestamp) const {
+  // Orders: the commit's timestamp, drawn before, and the announcements read below. Pairs with
+  //         Tx::announce(): a transaction whose announcement is not seen here draws a snapshot that
+  //         is not older than the timestamp.
   std::atomic_thread_fence(std::memory_order_seq_cst);
   const std::size_t attached = attached_.load(std::memory_order_acquire);
   for (std::size_t i = 0; i < attached; ++i) {
     const Tx& other = by_slot_[i].load(std::memory_order_relaxed)->tx;
-    for (unsigned waited = 0; other.announced() < stamp; ++waited) {
+    for (unsigned waited = 0; other.announced() < timestamp; ++waited) {
       if (waited < 100) {
         __builtin_ia32_pause();
       } else {
@@ -225,12 +229,12 @@ void PoolCore::commit(Context& context, Durability durability) {
   if ((tx.has_updates() || tx.has_volatile_updates()) && !tx.claim_commit()) throw Conflict{};
   if (tx.has_updates()) tx.collect_heap_writes();
   if (tx.nothing_to_log()) {  // nothing to make durable: no flush, no fence
-    std::uint64_t stamp = tx.snapshot();
+    std::uint64_t timestamp = tx.snapshot();
     if (tx.has_volatile_updates()) {
-      stamp = clock_.draw().stamp;
-      tx.validate_at(stamp);
+      timestamp = clock_.draw().timestamp;
+      tx.validate_at(timestamp);
     }
-    tx.make_visible(stamp);
+    tx.make_visible(timestamp);
     tx.finish();
   } else {
     engine_->commit(tx, context.slot, durability);
@@ -239,7 +243,8 @@ void PoolCore::commit(Context& context, Durability durability) {
 }
 
 void PoolCore::wait_for_starving(const Context& me) const {
-  // Not for ever: its body may wait for something that the calling thread has.
+  // The wait is bounded: the body of that transaction may wait for something that the calling
+  // thread has.
   constexpr auto kCourtesy = std::chrono::seconds(1);
   const auto begin = std::chrono::steady_clock::now();
   for (unsigned looked = 0;; ++looked) {
@@ -257,7 +262,8 @@ void PoolCore::wait_for_starving(const Context& me) const {
 void PoolCore::retry_later(Context& context) {
   context.tx.roll_back();
   if (++context.attempts >= kPatience) {
-    // Each of the others ends its transaction, and then waits before the next: so often it may be overtaken yet.
+    // Each of the others ends its transaction and then waits before the next, so the starving one
+    // may be overtaken that often.
     const Context* nobody = nullptr;
     starving_.compare_exchange_strong(nobody, &context, std::memory_order_relaxed);
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// PoolCore: the floors below, put together for one open pool. Users meet it through perdure/pool.h; here are the doors of
-// tools, of tests and of engines that are not the library's.
+// PoolCore: region, heap, logs and engine of one open pool. Users meet it through perdure/pool.h;
+// tools, tests and engines outside the library use it directly.
 #pragma once
 
 #include <functional>
@@ -21,7 +21,8 @@ class PoolCore {
   using Context = PoolContext;
 
   /// Recovers and opens. `findings`, when given, collects damage of heap and root table instead of
-  /// refusing the pool. `storage`: what the engine's domain refers to, kept until the pool is closed.
+  /// refusing the pool. `storage`: what the engine's domain refers to, kept until the pool is
+  /// closed.
   static Result<std::unique_ptr<PoolCore>> open(std::unique_ptr<Region> region,
                                                 const EngineSource& source, unsigned lock_bits,
                                                 std::shared_ptr<void> storage = nullptr,
@@ -33,20 +34,22 @@ class PoolCore {
   /// The calling thread's context; made on first use. Errors: throws Exception kMisuse after fork
   /// or with more threads than the pool has logs.
   Context& context();
-  /// Errors: throws Exception kMisuse in a forked child, which has the pool's memory neither mapped nor locked.
+  /// Errors: throws Exception kMisuse in a forked child, which has the pool's memory neither mapped
+  ///         nor locked.
   void refuse_after_fork() const;
-  /// Before begin(): lets a transaction of another thread through that has met others again and again.
+  /// Called before begin(): lets a transaction of another thread through that has had many
+  /// Conflicts.
   /// Requires: the calling thread holds nothing that a transaction could wait for.
   void make_way(Context& context) {
-    // The line is written when somebody starves, else only read.
+    // The cache line is written when a transaction starves, else only read.
     if (starving_.load(std::memory_order_relaxed) != nullptr) [[unlikely]]
       wait_for_starving(context);
   }
   void begin(Context& context, bool read_only);
   /// Commits what the context's transaction did. Throws Conflict or Exception (see Engine::commit).
   void commit(Context& context, Durability durability = Durability::kStrict);
-  /// After a Conflict: undoes, then waits a little, longer each time, so that one of the rivals
-  /// gets through. After kPatience of them the others make way.
+  /// Called after a Conflict: rolls back, then waits a little, longer each time, so that one of the
+  /// rivals gets through. After kPatience Conflicts the others make way.
   void retry_later(Context& context);
   /// After the last attempt.
   void forget_attempts(Context& context) {
@@ -57,15 +60,18 @@ class PoolCore {
   }
   static constexpr unsigned kPatience = 24;
 
-  /// Returns when every transaction that announced itself has begun after `stamp`, or seen that what it read by then
-  /// still holds: from then on, what the commit of that stamp made private belongs to its thread alone, and what it freed
-  /// is read by nobody. Requires: the calling thread is in no transaction.
-  void quiesce(std::uint64_t stamp) const;
+  /// Returns when every transaction that announced itself has begun after `timestamp`, or seen that
+  /// what it read by then still holds: from then on, what the commit of that timestamp made private
+  /// belongs to its thread alone, and what it freed is read by nobody. Requires: the calling thread
+  /// is in no transaction.
+  void quiesce(std::uint64_t timestamp) const;
 
-  /// From here on recovery stores nothing to [begin, begin + bytes) that was committed before: what a program writes there
-  /// past the transactions stays. Without it a record that is still in a log would be replayed over newer data.
+  /// Makes sure that recovery stores nothing to [begin, begin + bytes) that was committed before
+  /// this call: what a program writes there outside transactions stays. Without it a record that is
+  /// still in a log would be replayed over newer data.
   /// Requires: the calling thread is in no transaction.   Errors: throws Exception kPoisoned.
-  /// Cost:     a look at each line's lock; a truncation if transactions have written there since the last one.
+  /// Cost:     a look at each line's lock; a truncation if transactions have written there since
+  ///           the last one.
   void settle(Offset begin, std::uint64_t bytes);
 
   Region& region() { return *region_; }
@@ -104,7 +110,7 @@ class PoolCore {
   std::unique_ptr<Region> region_;
   LockTable locks_;
   CommitClock clock_;
-  Solitude solitude_;
+  BiasedLocking biased_locking_;
   TxWorld world_{};
   std::unique_ptr<Heap> heap_;
   std::unique_ptr<LogArea> logs_;
@@ -128,7 +134,8 @@ Result<Pool> open_region(std::unique_ptr<Region> region, const ExpertOptions& op
 Result<Pool> inspect_pool(const std::string& path, std::vector<std::string>* findings);
 /// Its second half, for an address space.
 Result<Pool> inspect_region(std::unique_ptr<Region> region, std::vector<std::string>* findings);
-/// A pool for who brings a region and an engine (papers/engines.h). `storage` as in PoolCore::open().
+/// Opens a pool for a caller that brings a region and an engine (papers/engines.h). `storage` as in
+/// PoolCore::open().
 Result<Pool> adopt_region(std::unique_ptr<Region> region, const EngineSource& source,
                           unsigned lock_bits = 20, std::shared_ptr<void> storage = nullptr);
 

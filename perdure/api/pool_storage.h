@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// PoolStorage: what copies of a pool's domain share: threads that wait for one device, pages that are private. It outlives
-// the engine.
+// PoolStorage: the state that copies of a pool's domain share: the group of threads that wait for
+// one device, and the private pages. It outlives the engine.
 #pragma once
 
 #include <chrono>
@@ -22,8 +22,8 @@ struct PoolStorage {
   /// Whether memory is mapped privately.
   bool private_pages_over_memory() const { return pages && !group; }
 
-  /// What `region`, opened with `options`, needs. In a forked child it is never destroyed: its destructor would wait for
-  /// threads that waited for the device at the fork.
+  /// What `region`, opened with `options`, needs. In a forked child it is never destroyed: its
+  /// destructor would wait for threads that waited for the device at the fork.
   static std::shared_ptr<PoolStorage> of(const Region& region, const ExpertOptions& options);
 };
 

@@ -344,7 +344,7 @@ TEST_F(Roots, OneNameIsCreatedOnceByManyThreads) {
 
 // ---- engines and counts -------------------------------------------------------------------------
 
-TEST(PoolEngines, TheYardsticksRunTheSamePrograms) {
+TEST(PoolEngines, TheBaselinesRunTheSamePrograms) {
   for (const EngineKind engine :
        {EngineKind::kMnemosyne, EngineKind::kBlurred, EngineKind::kAdaptive, EngineKind::kSoftwrap,
         EngineKind::kSoftwrapTables, EngineKind::kBase, EngineKind::kUndo, EngineKind::kNonatomic,
@@ -392,7 +392,7 @@ TEST(PoolEngines, CountsAreZeroUnlessAskedFor) {
   const DomainCounts cost = pool.counts() - before;
   EXPECT_EQ(cost.fences, 1u);
   EXPECT_EQ(cost.stores, 1u);
-  EXPECT_EQ(cost.written_words, 4u) << "stamp, head and value, packed 63 bits a word";
+  EXPECT_EQ(cost.written_words, 4u) << "timestamp, head and value, packed 63 bits a word";
   EXPECT_LE(cost.flushes, 2u);
 }
 

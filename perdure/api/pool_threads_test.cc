@@ -85,7 +85,8 @@ struct Owner {
   List* list = pool.root<List>("list");
 };
 
-/// Accounts that a thread moves money between all the time, so that no sum of all of them is ever undisturbed.
+/// Accounts that a thread moves money between all the time, so that no sum of all of them is ever
+/// undisturbed.
 class Busy : public ::testing::Test {
  protected:
   static constexpr std::uint64_t kAccounts = 4096;
@@ -98,8 +99,8 @@ class Busy : public ::testing::Test {
     stop_ = true;
     mover_.join();
   }
-  /// Looks at all accounts twice. The first kPatience attempts see a move between, which ends them; during the others
-  /// the mover makes way.
+  /// Looks at all accounts twice. The first kPatience attempts see a move between, which ends them;
+  /// during the others the mover makes way.
   std::uint64_t slow_sum(Tx& tx, unsigned attempt) {
     const std::uint64_t first = sum(tx);
     const std::uint64_t before =

@@ -34,7 +34,8 @@ Attached& here() {
 }
 Wraps& wraps() { return *here().wraps; }
 
-/// The first of `kinds` whose name is `name`; `fallback` for null.   Errors: throws Exception kInvalid.
+/// The first of `kinds` whose name is `name`; `fallback` for null.
+/// Errors: throws Exception kInvalid.
 template <class Kind, std::size_t kCount, class Name>
 Kind choice(const char* what, const char* name, Kind fallback,
             const std::array<Kind, kCount>& kinds, Name name_of) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The functions of perdure/softwrap.h with good and bad arguments. examples/softwrap is the same face in C.
+// The functions of perdure/softwrap.h with good and bad arguments. examples/softwrap is the same
+// face in C.
 #include "perdure/softwrap.h"
 
 #include <cerrno>
@@ -108,7 +109,8 @@ TEST_P(CFace, WhatAKilledProcessHadOpenIsGone) {
   EXPECT_EQ(wrapLoad(&words->third), 0.0);
 }
 
-/// A counter in each of two objects, the second of which is another one with every wrap: equal, whenever a kill comes.
+/// A counter in each of two objects, the second of which is another one with every wrap: equal,
+/// whenever a kill comes.
 TEST_P(CFace, KillsAtAnyMomentLeaveWholeWraps) {
   struct Pair {
     long count;

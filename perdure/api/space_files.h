@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// SpaceFiles: where the files of a persistent address space are. A directory (directory_files.h), or the memory of the
-// crash explorer.
+// SpaceFiles: where the files of a persistent address space are. A directory (directory_files.h),
+// or the memory of the crash explorer.
 #pragma once
 
 #include <optional>
@@ -17,7 +17,8 @@ class SpaceFiles {
   static constexpr std::uint64_t kStatics = 0;  // its number; regions count from 1
 
   virtual ~SpaceFiles() = default;
-  /// Makes the file, zeroed. Durable: with its name and its blocks, on return. Errors: kExists, kNoSpace, kIo.
+  /// Makes the file, zeroed. Durable: with its name and its blocks, on return. Errors: kExists,
+  /// kNoSpace, kIo.
   virtual Result<void> create(std::uint64_t file, std::uint64_t bytes) = 0;
   /// Removes it; no error when there is none. Durable: on return. Errors: kIo.
   virtual Result<void> remove(std::uint64_t file) = 0;
@@ -36,7 +37,8 @@ class SpaceFiles {
   virtual void unmap(Offset begin, std::uint64_t bytes) = 0;
   /// Gives the blocks of a piece back; it reads as zeroes. Best effort: nothing depends on it.
   virtual void punch(std::uint64_t file, std::uint64_t file_offset, std::uint64_t bytes) = 0;
-  /// Puts a new file with these bytes in the place of the old one, whole or not at all. Durable: on return.
+  /// Puts a new file with these bytes in the place of the old one, whole or not at all. Durable: on
+  /// return.
   virtual Result<void> replace(std::uint64_t file, const std::vector<std::byte>& content) = 0;
   /// The file for messages.
   virtual std::string name(std::uint64_t file) const = 0;

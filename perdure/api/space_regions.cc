@@ -29,7 +29,8 @@ Error misuse_inside() {
   return {Code::kMisuse, "regions cannot be made or destroyed inside a transaction"};
 }
 
-/// Calls `visit(offset of the page, bytes of it)` for each page of the table from `first` on; `read` copies a header.
+/// Calls `visit(offset of the page, bytes of it)` for each page of the table from `first` on;
+/// `read` copies a header.
 /// Errors: kCorrupt.
 template <class Read, class Visit>
 Result<void> for_each_page(const Region& region, Offset first, Read read, Visit visit) {
@@ -67,16 +68,17 @@ bool is_sound(const RegionEntry& entry, Offset regions_begin, std::uint64_t rang
          entry.file != SpaceFiles::kStatics && entry.protection <= 7;
 }
 
-/// Words of the region as recovery will leave them, before it has begun: those at home, under what the logs hold.
+/// Words of the region as recovery will leave them, before it has begun: those at home, under what
+/// the logs hold.
 class RecoveredView {
  public:
   /// Errors: kCorrupt.
   static Result<RecoveredView> of(Region& region) {
     RecoveredView view(region);
     LogArea logs(region);
-    std::uint64_t last_stamp = 0;
+    std::uint64_t last_timestamp = 0;
     if (auto opened = logs.open(); !opened) return opened.error();
-    auto records = logs.collect(last_stamp, false);
+    auto records = logs.collect(last_timestamp, false);
     if (!records) return records.error();
     for (const LogArea::Record& record : records.value()) {
       LogArea::for_each_write(record, [&](const MaskedWrite& write) {
@@ -152,13 +154,14 @@ Result<void> AddressSpace::attach_regions() {
     if (entry.state == RegionState::kLive) {
       if (auto shown = show_entry(entry); !shown) return shown;
     } else {
-      // It goes. Records from before may still name it, and its file may be gone.
+      // The region is being destroyed. Older records may still name it, and its file may be gone.
       if (auto mapped = files_->map_nowhere(entry.begin, entry.bytes); !mapped) return mapped;
       region_->attach({entry.begin, end});
     }
   }
-  // A program that stores to a region while another of its threads destroys it ends at that store, with a record in the
-  // log that names no region any more. What it wrote is nobody's, and must not be in the way of the rest.
+  // A program that stores to a region while another of its threads destroys it dies at that store,
+  // and leaves a record in the log that names no region. What it wrote belongs to nobody, and must
+  // not keep the address space from opening.
   for (const Offset page : view->pages_written(regions_begin_, range_bytes_)) {
     const bool known = std::any_of(found.begin(), found.end(), [&](const RegionEntry& entry) {
       return inside(page, kPageBytes, entry.begin, entry.begin + entry.bytes);
@@ -183,7 +186,8 @@ Result<void> AddressSpace::show_entry(const RegionEntry& entry) {
                  files_->name(entry.file) + ": has " + std::to_string(*bytes.value()) +
                      " bytes, the region table says " + std::to_string(entry.file_bytes) +
                      "; restore it from a backup"};
-  // Writable for recovery, also where the program is not allowed to write: a transaction that tried has left a record.
+  // Recovery needs write access even where the program has none: a transaction that tried to write
+  // there has left a record.
   auto part = files_->map(entry.file, entry.file_offset, entry.begin, entry.bytes,
                           PROT_READ | PROT_WRITE | entry.protection);
   if (!part) return part.error();
@@ -204,7 +208,7 @@ Result<void> AddressSpace::settle_regions() {
         core_of(*pool_).find_root(tx, kRegionTableRoot, kTypeOfTable, kRegionTableBytes, true);
     table_ = static_cast<Offset>(static_cast<std::byte*>(root->object) - base_);
   });
-  // No record names what goes any more.
+  // No record names what is being destroyed any more.
   const bool any_going = pool_->read_only([&](Tx& tx) {
     const std::vector<Slot> now = entries(tx);
     return std::any_of(now.begin(), now.end(),
@@ -218,7 +222,7 @@ Result<void> AddressSpace::settle_regions() {
   return {};
 }
 
-/// Gives the program the access to a region that it asked for, once recovery needs no other.
+/// Gives the program the access to a region that it asked for, when recovery is over.
 void AddressSpace::protect_entry(const RegionEntry& entry) {
   files_->protect(entry.begin, entry.bytes, entry.protection);
   if ((entry.protection & PROT_WRITE) == 0) region_->detach(entry.begin, entry.begin + entry.bytes);
@@ -387,7 +391,7 @@ Result<void*> AddressSpace::map(void** variable, std::uint64_t bytes, int protec
     at = vacant_slot(tx);
     RegionTableHeader header{};
     tx.read(&header, base_ + table_, sizeof(header));
-    // A file that is there already belongs to nobody that this table knows: it is left alone.
+    // A file that is there already belongs to no region of this table, so it stays untouched.
     std::uint64_t file = header.next_file + 1;
     for (auto size = files_->size(file); !size || size.value(); size = files_->size(++file)) {
       if (!size && size.error().code == Code::kIo) return size.error();  // the next is no better
@@ -424,7 +428,8 @@ Result<void*> AddressSpace::map(void** variable, std::uint64_t bytes, int protec
       tx.write_exact(home, &address, sizeof(address));
     });
   } catch (const Exception& failure) {
-    // When the storage failed, the region may be known after all at the next open: it keeps its file.
+    // When the storage failed, the region may be known after all at the next open: it keeps its
+    // file.
     if (failure.code() == Code::kPoisoned) throw;
     return undo(failure.error());
   }
@@ -443,9 +448,9 @@ Result<void> AddressSpace::unmap(void* address, std::uint64_t bytes) try {
                                      hex(reinterpret_cast<std::uint64_t>(address)) +
                                      " are no whole pages of regions"};
   const Offset end = round_up(begin + bytes, kPageBytes);
-  //   1. one transaction: entries shrink, split, or are going     cut here ⇒ all of it or nothing
-  //   2. force it home                                             cut here ⇒ as 1; no record names those bytes now
-  //   3. unmap, remove files                                       cut here ⇒ removed at the next start
+  //   1. one transaction: entries shrink, split, or are going   crash here ⇒ all of it or nothing
+  //   2. force it home        crash here ⇒ as 1; no record names those bytes now
+  //   3. unmap, remove files  crash here ⇒ the files are removed at the next start
   //   4. clear the entries that were going
   const bool any = pool_->atomically([&](Tx& tx) {
     bool touched = false;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The static variables of an address space: what a start finds of them, and what becomes of them when the program changes.
+// The static variables of an address space: what a start finds of them, and what becomes of them
+// when the program changes.
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -23,7 +24,7 @@ std::uint64_t check_of_header(const StaticsHeader& header) {
 Offset variables_offset(const StaticsHeader& header) {
   return kPageBytes + round_up(header.names_bytes, kPageBytes);
 }
-/// Asked before a file is made: one that does not fit would be in the way of every later start.
+/// Checked before a file is made: one that does not fit would make every later start fail.
 Result<void> check_room(const std::string& file, std::uint64_t bytes, std::uint64_t room) {
   if (bytes <= room) return {};
   return Error{Code::kNoSpace, file + ": " + std::to_string(bytes) +
@@ -40,7 +41,8 @@ Result<void> AddressSpace::attach_statics() {
   auto bytes = files_->size(SpaceFiles::kStatics);
   if (!bytes) return bytes.error();
   if (!bytes.value()) {
-    // Somebody removed it, to start over. The logs may still have records for it: let them write into nowhere.
+    // The file was removed, to start over. The logs may still have records for it: these write to
+    // memory that is discarded.
     const std::uint64_t nowhere = regions_begin_ - statics_begin_;
     if (auto mapped = files_->map_nowhere(statics_begin_, nowhere); !mapped) return mapped;
     region_->attach({statics_begin_, statics_begin_ + nowhere});
@@ -75,7 +77,8 @@ Result<void> AddressSpace::map_statics(std::uint64_t bytes) {
   return {};
 }
 
-/// After recovery: the program's variables become those of the file, or the file is made from the program's.
+/// After recovery: the program's variables become those of the file, or the file is made from the
+/// program's.
 Result<void> AddressSpace::settle_statics() {
   if (statics_.begin == nullptr) return {};
   const std::string names = to_text(statics_.variables);
@@ -97,15 +100,16 @@ Result<void> AddressSpace::settle_statics() {
       if (!before) return before.error();
       if (auto changed = change_statics(before.value()); !changed) return changed;
     }
-    // Orders: the word that vouches for the variables before the first transaction on them. Who stored it may have been
-    //         killed before its fence; it is then in caches only, and a cut would take it back, and the variables with it.
+    // Orders: the word that vouches for the variables before the first transaction on them. Who
+    //         stored it may have been killed before its fence; it is then in caches only, and a
+    //         power cut would take it back, and the variables with it.
     Engine& engine = core_of(*pool_).engine();
     engine.flush(&region_->at<StaticsHeader>(statics_begin_)->ready, kWordBytes,
                  Site::kStaticsAdopt);
     if (!engine.fence(Site::kStaticsAdoptFence))
       throw Exception(Code::kPoisoned, files_->name(SpaceFiles::kStatics) + ": a sync failed");
   } else {
-    // New, or never finished: in either case nobody relies on what is there.
+    // The file is new or was never finished; in either case nobody relies on what is there.
     hide(statics_begin_, regions_begin_ - statics_begin_);
     if (auto removed = files_->remove(SpaceFiles::kStatics); !removed) return removed;
     if (auto created = files_->create(SpaceFiles::kStatics, bytes); !created) return created;
@@ -137,7 +141,8 @@ std::vector<std::byte> AddressSpace::image_of_statics() const {
 }
 
 /// Fills a new file.
-///   1. everything but the word that says so; fence   cut here ⇒ not ready: made again from the executable
+///   1. everything but the word that says so; fence   crash here ⇒ not ready: made again from the
+///                                                    executable
 ///   2. the word; fence                               from here on the variables keep their values
 void AddressSpace::write_statics(std::vector<std::byte> image) {
   Engine& engine = core_of(*pool_).engine();
@@ -158,7 +163,7 @@ void AddressSpace::write_statics(std::vector<std::byte> image) {
                                          ": a sync failed while it was made; run again");
 }
 
-/// The program has other variables than the file: what to do about it is the user's to say.
+/// The program has other variables than the file: the user decides what to do.
 Result<void> AddressSpace::change_statics(const std::vector<StaticVariable>& before) {
   const std::string where = files_->name(SpaceFiles::kStatics);
   const std::string by = std::string(

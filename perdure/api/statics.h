@@ -24,7 +24,8 @@ struct Statics {
   std::uint64_t bytes = 0;
   std::vector<std::uint8_t> build_id;
   std::string program;  // file name of the executable
-  /// Their places, sorted; empty when the executable is stripped. Compared only when the build ids differ.
+  /// Their places, sorted; empty when the executable is stripped. Compared only when the build ids
+  /// differ.
   std::vector<StaticVariable> variables;
 
   enum class OnChange : std::uint8_t {
@@ -36,8 +37,8 @@ struct Statics {
   OnChange on_change = OnChange::kRefuse;
 };
 
-/// The variables in section `persistent` of the running executable. Errors: kInvalid when the section is not on pages of its
-/// own; kIo when the executable cannot be read.
+/// The variables in section `persistent` of the running executable. Errors: kInvalid when the
+/// section is not on pages of its own; kIo when the executable cannot be read.
 Result<Statics> statics_of_this_program(std::byte* begin, std::byte* end);
 
 /// The media form of the variables' names and places: a line each, "offset bytes name".

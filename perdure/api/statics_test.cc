@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Static variables from run to run, and when their layout changes: by hand, as programs of other builds would declare them.
-// tests/statics_test.cc does it with real executables.
+// Static variables from run to run, and when their layout changes: by hand, as programs of other
+// builds would declare them. tests/statics_test.cc does it with real executables.
 #include "perdure/api/statics.h"
 
 #include <random>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// When home words become durable and logs are emptied is a choice of speed: whatever is chosen, and whenever it changes,
-// results and what survives are the same.
+// When home words become durable and logs are emptied is a choice of speed: whatever is chosen, and
+// whenever it changes, results and what survives are the same.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -58,7 +58,8 @@ class TruncationTest
   DomainKind domain() const { return std::get<1>(GetParam()); }
   EngineKind engine() const { return std::get<2>(GetParam()); }
   bool on_memory() const { return domain() != DomainKind::kSync; }
-  /// Committed words go home apart from the commits: from a table, or from private pages over memory.
+  /// Committed words go home apart from the commits: from a table, or from private pages over
+  /// memory.
   bool retires() const {
     return engine() == EngineKind::kSoftwrapTables ||
            (engine() == EngineKind::kSoftwrap && on_memory());
@@ -101,7 +102,8 @@ INSTANTIATE_TEST_SUITE_P(
 
 // ---- results ------------------------------------------------------------------------------------
 
-/// Small, large and spilled transactions, allocation and free, failures: a sum over all that is there afterwards.
+/// Small, large and spilled transactions, allocation and free, failures: a sum over all that is
+/// there afterwards.
 std::uint64_t work(Pool& pool, int rounds) {
   auto* table = pool.root<Table>("table");
   auto* list = pool.root<std::uint64_t>("list");
@@ -427,7 +429,8 @@ TEST_P(TruncationTest, WhatWasAcknowledgedBeforeAKillIsThere) {
   }
 }
 
-// Another thread may hold the heap of AddressSanitizer, which gcc 12's does not let go of in a child.
+// Another thread may hold the heap of AddressSanitizer, which gcc 12's does not let go of in a
+// child.
 #if !defined(__SANITIZE_ADDRESS__)
 TEST_P(TruncationTest, AForkedChildNeitherHangsNorHarms) {
   Pool pool = open();

@@ -21,7 +21,7 @@ namespace perdure {
 
 using Clock = std::chrono::steady_clock;
 
-/// A thread's part. Only its thread uses it, but for `opened`.
+/// The part of one thread. Only its thread uses it, except `opened`.
 struct Wraps::Place {
   explicit Place(std::unique_ptr<CommittedWords> words) : committed(std::move(words)) {}
   alias::Aliases<>::Wrap wrap;
@@ -47,14 +47,15 @@ struct Wraps::State {
         pages(core_of(of).engine().pages_for_open_words()),
         open(with.open, with.threshold) {}
 
-  // ---- the open tables ------------------------------------------------------------------------------
+  // ---- the open tables --------------------------------------------------------------------------
 
-  /// What can be done now for the table that is not active. Requires: manager. Nothing is ever taken home from these.
+  /// Takes the next step for the table that is not active. Requires: manager is held. Nothing is
+  /// ever stored home from these tables.
   void advance() {
     while (open.advance([](const auto&) { return true; })) {
     }
   }
-  /// Another table becomes the active one, if the active one is full and the other empty.
+  /// Makes the other table active, if the active one is full and the other empty.
   void take_turns() {
     const std::unique_lock lock(manager, std::try_to_lock);
     if (!lock) return;  // somebody else is at it
@@ -65,8 +66,8 @@ struct Wraps::State {
     const auto& active = open.active();
     return active.words() < active.limits().words && active.pages() < active.limits().pages;
   }
-  /// For a store that has found no room (§IV-B): holds new wraps back until the other table is empty. False: it does not
-  /// become so in time.
+  /// For a store that has found no room (§IV-B): holds new wraps back until the other table is
+  /// empty. False: it does not become so in time.
   bool make_room() {
     const std::lock_guard lock(manager);
     if (has_room()) return true;  // others have waited for it, too
@@ -101,7 +102,7 @@ struct Wraps::State {
            "(WrapSettings::open)";
   }
 
-  // ---- a wrap -------------------------------------------------------------------------------------
+  // ---- a wrap -----------------------------------------------------------------------------------
 
   void join(Place& place) {
     if (place.options.local) locals.fetch_add(1, std::memory_order_relaxed);
@@ -125,7 +126,7 @@ struct Wraps::State {
     place.joined = false;
     if (open.is_full()) take_turns();
   }
-  /// The word is again as if the wrap had not stored it.
+  /// Undoes what the wrap stored to the word.
   void take_back(Place& place, const MaskedWrite& write) {
     if (in_place(place)) {
       CachedStores::merge(word(write.offset), write.value, write.mask);
@@ -133,7 +134,7 @@ struct Wraps::State {
       open.forget(write.offset, write.mask);
     }
   }
-  /// What it stored stands where the engine has it.
+  /// Called after the commit: what the wrap stored stands where the engine has it now.
   void forget_all(Place& place) {
     if (!place.options.local && !in_place(place)) {
       for (const MaskedWrite& write : place.writes.writes()) open.forget(write.offset, write.mask);
@@ -142,7 +143,7 @@ struct Wraps::State {
     place.pinned.clear();
     place.writes.clear();
   }
-  /// Nothing of the wrap is left, but that it is open.
+  /// Undoes everything that the wrap did; it is still open.
   void undo(Place& place, Error why) {
     // First: who gets the space next may store there.
     if (in_place(place)) {
@@ -180,7 +181,8 @@ struct Wraps::State {
     place.allocated.clear();
     forget_all(place);
   }
-  /// Their space is somebody else's as soon as the commit has made it free, and so are its words in the open table.
+  /// Once the commit has freed their space, another thread may own it, and its words in the open
+  /// table.
   void drop_writes_to_freed(Place& place) {
     if (place.freed.empty()) return;
     std::vector<std::pair<Offset, Offset>> gone;
@@ -200,12 +202,13 @@ struct Wraps::State {
     for (const MaskedWrite& write : kept) place.writes.put(write.offset, write.value, write.mask);
   }
 
-  // ---- words in place -----------------------------------------------------------------------------
+  // ---- words in place ---------------------------------------------------------------------------
 
   bool in_place(const Place& place) const { return pages != nullptr && !place.options.local; }
   Word* word(Offset at) const { return core_of(*pool).region().word(at); }
 
-  /// Requires: a pin on a page is one of its wrap, and stays until what it stored is committed or taken back.
+  /// Requires: a pin on a page is one of its wrap, and stays until what it stored is committed or
+  ///           taken back.
   void store_in_place(Place& place, const MaskedWrite& write) {
     const Offset page = round_down(write.offset, kPageBytes);
     if (!place.pinned.contains(page)) {
@@ -240,7 +243,7 @@ struct Wraps::State {
     }
   }
 
-  // ---- words in tables ----------------------------------------------------------------------------
+  // ---- words in tables --------------------------------------------------------------------------
 
   static constexpr std::size_t kAtOnce = 64;
   struct Words {
@@ -250,7 +253,8 @@ struct Wraps::State {
 
   /// `count` words from `at` on, the newest of each.
   void load(Place& place, Offset at, std::size_t count, Words& words) {
-    // First what is not committed, then what is: the other way round, what is committed in between would be missed.
+    // First what is not committed, then what is: the other way round, what is committed in between
+    // would be missed.
     const bool open_ones = !open.empty();
     const bool visit = open_ones && !place.joined;
     if (visit) open.states().open(place.wrap);
@@ -320,7 +324,7 @@ struct Wraps::State {
     }
   }
 
-  /// Whether this is a child, whose parent has the wraps, and the pool.
+  /// Whether this is a forked child: the wraps and the pool belong to its parent.
   bool forked() const { return pid != ::getpid(); }
   std::byte* base() const { return core_of(*pool).region().base(); }
   Heap& heap() const { return core_of(*pool).heap(); }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// PERDURE_CHECK: always on. It guards media and API misuse where going on would write more, and
-// stops the process.
+// PERDURE_CHECK: a check that is always on. It guards media, and against API misuse, where going on
+// would write more, and stops the process.
 #pragma once
 
 #include <cstdio>

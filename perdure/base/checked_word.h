@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A 48-bit number with a 16-bit check in one word: updated by a single atomic store, and a zeroed,
-// flipped or foreign word is seen for what it is. Positions, stamps and sizes on media are kept
+// flipped or foreign word is seen for what it is. Positions, timestamps and sizes on media are kept
 // this way.
 #pragma once
 

@@ -26,7 +26,8 @@ std::uint32_t crc_portable(const unsigned char* data, std::size_t bytes, std::ui
 }
 
 #if defined(__x86_64__)
-// What zero bytes after a message do to its checksum is linear in its bits: one table for each byte of it.
+// What zero bytes after a message do to its checksum is linear in its bits: one table for each byte
+// of it.
 using Operator = std::array<std::uint32_t, 32>;  // by bit
 using Shift = std::array<std::array<std::uint32_t, 256>, 4>;
 
@@ -66,8 +67,8 @@ std::uint32_t shifted(std::uint32_t crc) {
          shift[3][crc >> 24];
 }
 
-/// Takes thirds of kThird bytes, a multiple of 8, off the data: each instruction takes three cycles, and one can begin in
-/// each.
+/// Takes thirds of kThird bytes, a multiple of 8, off the data: each instruction takes three
+/// cycles, and one can begin in each.
 template <std::size_t kThird>
 __attribute__((target("sse4.2"))) std::uint32_t crc_of_thirds(const unsigned char*& data,
                                                               std::size_t& bytes,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// CRC32C (Castagnoli), with the SSE4.2 instruction where the CPU has it: 26 GB/s for pages, 9 for 64 bytes.
+// CRC32C (Castagnoli), with the SSE4.2 instruction where the CPU has it: 26 GB/s for pages, 9 for
+// 64 bytes.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// GrowingArray: what a transaction keeps of std::vector: plain values that are appended, looked at and forgotten. It is part of
-// perdure/pool.h, where <vector>, and what the compiler makes of it for five types, would cost every user as much as the rest.
+// GrowingArray: what a transaction keeps of std::vector: plain values that are appended, looked at
+// and forgotten. It is part of perdure/pool.h, where <vector>, and what the compiler makes of it
+// for five types, would cost every user as much as the rest.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +15,8 @@
 
 namespace perdure {
 
-/// Throws: std::bad_alloc where it grows; nothing has changed then. No memory is given back before it is destroyed.
+/// Throws: std::bad_alloc where it grows; nothing has changed then. No memory is given back before
+///         it is destroyed.
 /// Threads: one.
 template <class T>
 class GrowingArray {

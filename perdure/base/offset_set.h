@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// OffsetIndex: where in a sequence an offset stands. Open-addressed; forgets everything in O(1); no allocation once grown.
-// OffsetSet: offsets in the order in which they came, each once, with membership that stays cheap however many there are:
-// the objects that a transaction allocates or frees, the lines that a full log names.
+// OffsetIndex: where in a sequence an offset stands. Open-addressed; forgets everything in O(1); no
+// allocation once grown. OffsetSet: offsets in the order in which they came, each once, with
+// membership that stays cheap however many there are: the objects that a transaction allocates or
+// frees, the lines that a full log names.
 #pragma once
 
 #include <bit>
@@ -12,7 +13,8 @@
 
 namespace perdure {
 
-/// The sequence is the caller's: `offset_at(place)` is its offset there, none twice; fewer than 2^32.
+/// The sequence is the caller's: `offset_at(place)` is its offset there, none twice; fewer than
+/// 2^32.
 class OffsetIndex {
  public:
   static constexpr std::size_t kNowhere = ~std::size_t{0};
@@ -41,7 +43,8 @@ class OffsetIndex {
       take(at);
     }
   }
-  /// Covers one place more, unless its offset stands at an earlier one: false. Requires: memory for it.
+  /// Covers one place more, unless its offset stands at an earlier one: false. Requires: memory for
+  /// it.
   template <class OffsetAt>
   bool cover_if_new(OffsetAt offset_at) {
     const Offset offset = offset_at(covered_);

@@ -37,8 +37,9 @@ constexpr bool inside(Offset offset, std::uint64_t bytes, Offset begin, Offset e
   return offset >= begin && offset <= end && bytes <= end - offset;
 }
 
-/// The one record that heap, engine, log and recovery exchange: "in the word at `offset`, the bits of `mask` become those of
-/// `value`." On media and in memory its address is a byte offset from the region base, a multiple of 8.
+/// The one record that heap, engine, log and recovery exchange: "in the word at `offset`, the bits
+/// of `mask` become those of `value`." On media and in memory its address is a byte offset from the
+/// region base, a multiple of 8.
 struct MaskedWrite {
   Offset offset;
   Word value;
@@ -57,7 +58,8 @@ inline void store_word(Word* word, Word value) {
   std::atomic_ref<Word>(*word).store(value, std::memory_order_release);
 }
 
-/// The same for `bytes` (at most 8) bytes anywhere, touching no other byte: in naturally aligned pieces.
+/// The same for `bytes` (at most 8) bytes anywhere, touching no other byte: in naturally aligned
+/// pieces.
 inline Word load_exact(const std::byte* from, std::size_t bytes) {
   Word value = 0;
   for (std::size_t done = 0; done < bytes;) {
@@ -104,11 +106,13 @@ inline void store_exact(std::byte* to, Word value, std::size_t bytes) {
   }
 }
 
-/// Copies bytes that others may be writing. The caller looks afterwards whether anybody was, and if so uses none of them.
+/// Copies bytes that others may be writing. The caller looks afterwards whether anybody was, and if
+/// so uses none of them.
 inline void copy_in_doubt(void* to, const void* from, std::size_t bytes) {
 #if defined(__SANITIZE_THREAD__)
-  // Word by word, atomically, so that this race is seen to be intended. (Elsewhere wide moves: what was put together by
-  // words, and is then moved on by vectors, waits for its stores to leave the core's buffer.)
+  // Word by word, atomically, so that this race is seen to be intended. (Elsewhere wide moves: what
+  // was put together by words, and is then moved on by vectors, waits for its stores to leave the
+  // core's buffer.)
   auto* out = static_cast<std::byte*>(to);
   for (const auto* in = static_cast<const std::byte*>(from); bytes > 0;) {
     const std::size_t to_word_end = kWordBytes - reinterpret_cast<std::uintptr_t>(in) % kWordBytes;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// ArenaHeap: the allocator of an arena, and its roots. All of its state lies in the arena itself, so an epoch
-// that is taken back takes its allocations back.
+// ArenaHeap: the allocator of an arena, and its roots. All of its state lies in the arena itself,
+// so when a crash takes an epoch back, it takes that epoch's allocations back.
 //
-// After the head and a table of chunks the arena is chunks of 16 KiB. A chunk is free, or cut into objects of one
-// size class, or part of a larger object. Free chunks are runs, linked by size; the first and the last chunk of
-// a run know its length, so that neighbours become one.
+// After the head and a table of chunks the arena consists of chunks of 16 KiB. A chunk is free, or
+// cut into objects of one size class, or part of a larger object. Free chunks are runs, linked by
+// size; the first and the last chunk of a run know its length, so that neighbours become one.
 #pragma once
 
 #include <array>
@@ -26,16 +26,19 @@ class ArenaHeap final {
   static constexpr std::size_t kRoots = 64;
   static constexpr std::size_t kNameBytes = 40;
 
-  /// Of the size classes; what is larger takes whole chunks.
+  /// The largest size class; larger objects take whole chunks.
   static constexpr std::array<std::uint32_t, 30> kSizes = {
       16,  32,  48,  64,  80,   96,   112,  128,  160,  192,  224,  256,  320,  384,  448,
       512, 640, 768, 896, 1024, 1280, 1536, 1792, 2048, 2304, 2720, 3264, 4096, 5456, 8192};
 
-  /// The heap in [base, base + capacity), made there when the memory is `fresh`, all zeros; otherwise judged first.
-  /// Requires: at least kLeastCapacity; base aligned to kChunkBytes, and the address that pointers in it mean.
+  /// Opens the heap in [base, base + capacity). If the memory is `fresh`, all zeros, the heap is
+  /// made there; otherwise it is checked first.
+  /// Requires: at least kLeastCapacity; base aligned to kChunkBytes, and the address that pointers
+  ///           in it mean.
   /// Errors: kVersion, kCorrupt (or of another size).
   static Result<ArenaHeap*> open(std::byte* base, std::uint64_t capacity, bool fresh);
-  /// What is wrong with its tables, as memory of so many bytes that belongs at `address`; empty: nothing. Loads only.
+  /// Returns what is wrong with its tables, as memory of so many bytes that belongs at `address`;
+  /// empty: nothing. It only loads.
   std::string find_fault(std::uint64_t capacity, std::uint64_t address) const;
   std::string find_fault(std::uint64_t capacity) const {
     return find_fault(capacity, reinterpret_cast<std::uintptr_t>(this));
@@ -43,9 +46,11 @@ class ArenaHeap final {
 
   /// Errors: throws Exception kNoSpace, kInvalid (alignment above 16 KiB). Threads: any.
   void* allocate(std::size_t bytes, std::size_t alignment = alignof(std::max_align_t));
-  /// Requires: an object that allocate() gave and nobody gave back. What is plainly none stops the program.
+  /// Requires: an object of allocate() that was not deallocated. An address that is plainly no
+  ///           object stops the program.
   void deallocate(void* object);
-  /// The object with so many bytes, aligned as by default: in its place, or elsewhere with its contents. Null makes one.
+  /// Resizes the object, with default alignment: in its place, or elsewhere with its contents. Null
+  /// allocates one.
   /// Requires: as deallocate(). Errors: throws Exception kNoSpace; the object is as it was.
   void* resize(void* object, std::size_t bytes);
   std::uint64_t used_bytes() const { return used_bytes_; }
@@ -56,9 +61,9 @@ class ArenaHeap final {
     std::uint64_t type;
     std::uint64_t address;  // 0: a free entry
   };
-  /// Null: there is none. Errors: throws kTypeMismatch, kCorrupt.
+  /// Returns null if there is none. Errors: throws kTypeMismatch, kCorrupt.
   void* root(std::string_view name, std::uint64_t type);
-  /// Null takes it away. Errors: throws kInvalid (name, or an address outside), kNoSpace.
+  /// Null removes the root. Errors: throws kInvalid (name, or an address outside), kNoSpace.
   void set_root(std::string_view name, std::uint64_t type, void* object);
   /// Also the free ones.
   const std::array<Root, kRoots>& roots() const { return roots_; }
@@ -101,7 +106,7 @@ class ArenaHeap final {
   Chunk* chunks() { return reinterpret_cast<Chunk*>(this + 1); }
   const Chunk* chunks() const { return reinterpret_cast<const Chunk*>(this + 1); }
   std::byte* address_of(std::uint32_t chunk);
-  /// Where an object is. What is plainly none stops the program.
+  /// Finds an object. An address that is plainly no object stops the program.
   std::uint32_t chunk_of(const void* object) const;
   void* take_object(std::uint8_t size_class);
   std::uint32_t take_run(std::uint32_t count);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// ArenaHeap: are its tables whole? Untrusted: no index is followed before it was checked, and no list is longer
-// than the table.
+// ArenaHeap: checks that its tables are consistent. They are untrusted: no index is followed before
+// it was checked, and no list is longer than the table.
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -11,7 +11,8 @@
 
 namespace perdure::checkpoint {
 
-/// The table of chunks has an entry for each chunk that fits behind it, and some for those that do not.
+/// The table of chunks has an entry for each chunk that fits behind it, and some for those that do
+/// not.
 std::uint64_t ArenaHeap::first_offset(std::uint64_t capacity) {
   return round_up(sizeof(ArenaHeap) + capacity / kChunkBytes * sizeof(Chunk), kChunkBytes);
 }

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// ArenaInspection: what an arena file holds, and what is wrong with it, without opening the arena. Untrusted input;
-// nothing is written, and the arena's addresses are not needed.
+// ArenaInspection: tells what an arena file holds, and what is wrong with it, without opening the
+// arena. The file is untrusted, nothing is written, and the arena's addresses are not needed.
 //
-// Opening takes the newest epoch that it can prove, and cannot ask for more. Inspection also says where something was lost:
-//   - a state slot or a segment's head that is neither empty nor checks; each lies in one sector, so no cut leaves that
+// Opening takes the newest epoch that it can prove, and cannot ask for more. Inspection also says
+// where something was lost:
+//   - a state slot or a segment's head that is neither empty nor checks; each lies in one sector,
+//     so no power cut leaves that
 //   - an epoch that does not check although a later one behind it was committed
 // What home holds has no checksums: of it only the heap's tables and the roots are judged.
 #pragma once
@@ -21,7 +23,7 @@
 
 namespace perdure::checkpoint {
 
-/// Whether the file says that it is an arena. False for what cannot be read.
+/// Whether the file claims to be an arena. False for a file that cannot be read.
 bool is_arena(const std::string& path);
 
 class ArenaInspection {
@@ -33,7 +35,8 @@ class ArenaInspection {
   };
 
   /// Damage is no error, but told by findings().
-  /// Errors: kNotFound, kBusy (open elsewhere), kForeign, kVersion, kIo, kInvalid (a symbolic link).
+  /// Errors: kNotFound, kBusy (open elsewhere), kForeign, kVersion, kIo, kInvalid (a symbolic
+  ///         link).
   static Result<ArenaInspection> of(const std::string& path);
 
   const std::vector<Finding>& findings() const { return findings_; }

@@ -3,24 +3,25 @@
 //
 //   section      begins at           bytes          what
 //   superblock   0                   4096 (104 used)  written once, at creation
-//   state slots  4096, 8192          4096 (24 used) each: which epoch home holds; the larger valid one counts
+//   state slots  4096, 8192          4096 (24 used) each: which epoch home holds; the larger valid
+//                                    one counts
 //   home         12288               capacity_bytes   the memory image of that epoch
 //   segment 0    after it            segment_bytes    the log: a head, then groups of records
 //   segment 1    after it            segment_bytes
 //
-// A group is one epoch: records of what changed, then a commit record. The two segments are used in turn;
-// each use draws a new generation and a new salt, from which the checksums of its records start: what an
-// earlier use left behind never passes for a record of this one.
+// A group is one epoch: records of what changed, then a commit record. The two segments are used in
+// turn; each use draws a new generation and a new salt, from which the checksums of its records
+// start: what an earlier use left behind never passes for a record of this one.
 //
 //   record kind   page          argument         followed by
 //   1 blocks      page number   mask, not 0      64 bytes for each set bit, lowest first
 //   2 page        page number   0                4096 bytes
 //   3 zeros       first page    count, not 0     nothing: so many pages are all zeros
-//   4 commit      chain         count            nothing: so many records before this one; the chain is
-//                                                the CRC32C of their checksums, in order
+//   4 commit      chain         count            nothing: so many records before this one; the
+//                                                chain is the CRC32C of their checksums, in order
 //
-// Epochs count from 1 and have no gaps: of the log, the epochs after the one that home holds matter, and a
-// segment ends where its successor's first epoch begins.
+// Epochs count from 1 and have no gaps: of the log, the epochs after the one that home holds
+// matter, and a segment ends where its successor's first epoch begins.
 #pragma once
 
 #include <bit>
@@ -38,7 +39,8 @@ inline constexpr std::uint64_t kStateMagic = 0x0a4d4f4844524550;    // "PERDHOM\
 inline constexpr std::uint64_t kSegmentMagic = 0x0a47455344524550;  // "PERDSEG\n"
 inline constexpr std::uint32_t kArenaVersion = 1;
 // Incompatible features.
-inline constexpr std::uint64_t kHoldsProgram = 1;  // the image of a carried program: apps/run/layout.h
+/// The arena holds the image of a carried program (apps/run/layout.h).
+inline constexpr std::uint64_t kHoldsProgram = 1;
 inline constexpr std::uint64_t kMaxArenaBytes = std::uint64_t{1} << 40;
 inline constexpr std::uint64_t kMinArenaBytes = std::uint64_t{64} << 10;
 

@@ -85,7 +85,8 @@ class Userfault final : public DirtyPages {
  private:
   Userfault() = default;
 
-  /// visit(ScannedRegion) for each run of written pages; with `again` they are protected in the same walk.
+  /// visit(ScannedRegion) for each run of written pages; with `again` they are protected in the
+  /// same walk.
   template <class Visit>
   Result<void> scan(std::uint64_t begin, std::uint64_t end, bool again, Visit visit) {
     std::array<ScannedRegion, 512> regions;

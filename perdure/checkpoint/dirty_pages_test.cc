@@ -100,7 +100,8 @@ TEST_P(DirtyPagesTest, LosesNothingOfARandomProgram) {
   }
 }
 
-/// All mappings that this process may still have, but for a few, as the pages of a region that alternate.
+/// All mappings that this process may still have, but for a few, as the pages of a region that
+/// alternate.
 class Mappings {
  public:
   explicit Mappings(std::uint64_t left) {

@@ -1,39 +1,45 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// EpochStore: keeps the memory image of the last two epochs in a file, whatever moment the power goes.
+// EpochStore: keeps the memory images of the last two epochs in a file, at whatever moment the
+// power fails.
 //
-// Names: L is the last committed epoch, H the one that the state slots say home holds; H < L once there is
-// an epoch. L and L - 1 are recoverable at every moment: the second, should L be found damaged.
+// Names: L is the last committed epoch, H the one that the state slots say home holds; H < L once
+// there is an epoch. L and L - 1 are recoverable at every moment: the second, should L be found
+// damaged.
 //
 // Committing epoch L + 1 (commit(), one thread):
 //   1. records of what changed, and the commit record, are appended to the segment in use
-//                          cut here => some may be there; not all, or the epoch counts: recovery takes L
-//   2. sync                cut here => the epoch counts; the program had not been told
+//                          crash here => some may be there, and recovery takes L; if all are, the
+//                          epoch counts
+//   2. sync                crash here => the epoch counts; the program had not been told
 //   3. L is L + 1          the program is told
 //
-// Beginning a segment (commit(), when the one in use has no room or holds log_bytes; before its step 1):
+// Beginning a segment (commit(), when the one in use has no room or holds log_bytes; before its
+// step 1):
 //   1. bring_home(), if the other segment still matters
-//   2. where commits do not sync: sync. Else the new segment's first epochs might be there and the last of
-//      the old one not; with it, a power cut takes back the newest epochs only
+//   2. where commits do not sync: sync. Else the new segment's first epochs might be there and the
+//      last of the old one not; with it, a power cut takes back the newest epochs only
 //   3. a new head over the other segment's, in the same sync interval as the first group
-//                          cut here => the old head with records of the new use: they do not check; or the new
-//                             head with none: the log goes on to L in the segment before
+//                          crash here => the old head with records of the new use, which do not
+//                          check; or the new head with none: the log goes on to L in the segment
+//                          before
 //
-// Bringing home (bring_home(), another thread; commits go on meanwhile). Only a segment that is not in use,
-// and only when the one in use holds a commit: H never passes L - 1.
+// Bringing home (bring_home(), another thread; commits go on meanwhile). Only a segment that is not
+// in use, and only when the one in use holds a commit: H never passes L - 1.
 //   1. the segment is durable: it was when its successor began
 //   2. the segment's epochs after H are written to their places, oldest first
-//                          cut here => home is a mix; the log has all after H and says what each changed part is
+//                          crash here => home is a mix; the log has all after H and says what each
+//                          changed part is
 //   3. sync; 4. the state slot that is not the newest says that home holds the segment's last epoch
-//                          cut here => this slot or the other counts; home and log suit both
+//                          crash here => this slot or the other counts; home and log suit both
 //   5. sync: from now on the segment may be begun anew
 //
-// Recovery (open()): the newest state slot says H; the segments, older first, what epochs there are after it. A
-// gap is damage, and refused.
-//   1. the last group and its head are written anew, as they were read: after a failed sync, or a kill, what
-//      can be read need not be what the device has; 2. sync
+// Recovery (open()): the newest state slot says H; the segments, older first, what epochs there are
+// after it. A gap is damage, and refused.
+//   1. the last group and its head are written anew, as they were read: after a failed sync, or a
+//      kill, what can be read need not be what the device has; 2. sync
 //   3. the epochs up to L - 1 are brought home, as above; the state says so in any case
-//                          cut here => H, or L - 1, and the group of L in its segment, in which nothing is
-//                             written before L + 1 is committed in the other
+//                          crash here => H, or L - 1, and the group of L in its segment, in which
+//                          nothing is written before L + 1 is committed in the other
 // The image of L is home and what the group of L says: for_each_piece_of_last().
 //
 // A failed write or sync is final: the store refuses all further ones.
@@ -57,7 +63,8 @@
 
 namespace perdure::checkpoint {
 
-/// What an epoch changed: blocks of a page, a page (mask of all ones), or `zeros` pages that are all zeros.
+/// What an epoch changed: blocks of a page, a page (mask of all ones), or `zeros` pages that are
+/// all zeros.
 struct Change {
   std::uint32_t page;
   std::uint32_t zeros;  // 0: mask says
@@ -90,15 +97,16 @@ class EpochStore {
   static Result<ArenaSuperblock> read_superblock(Storage& storage, const std::string& name,
                                                  std::uint64_t features = 0);
 
-  /// Recovers. `log` and `home` are the same file; the first is used by commit(), the other by bring_home().
-  /// `inspect`: nothing is written, and the image is home with all that for_each_piece_of_last() tells.
+  /// Recovers. `log` and `home` are the same file; the first is used by commit(), the other by
+  /// bring_home(). `inspect`: nothing is written, and the image is home with all that
+  /// for_each_piece_of_last() tells.
   /// Errors: as read_superblock(), kPoisoned when the storage refuses.
   static Result<std::unique_ptr<EpochStore>> open(Storage& log, Storage& home,
                                                   const std::string& name, Options options,
                                                   bool inspect = false);
 
-  /// Makes the last committed epoch one that never was: the next open() finds the one before. Requires: opened
-  /// with `inspect`. Errors: kNotFound: it is the only one; kPoisoned.
+  /// Makes the last committed epoch one that never was: the next open() finds the one before.
+  /// Requires: opened with `inspect`. Errors: kNotFound: it is the only one; kPoisoned.
   Result<void> forget_last();
 
   /// A segment of the log: its head (zeros: none that checks), and how far its epochs reach.
@@ -115,7 +123,8 @@ class EpochStore {
   std::uint64_t epoch() const { return committed_.load(std::memory_order_acquire); }
   std::uint64_t home_epoch() const { return home_epoch_.load(std::memory_order_acquire); }
 
-  /// visit(Piece) for all in which the image of L differs from home, as recovery found it; oldest first.
+  /// visit(Piece) for all in which the image of L differs from home, as recovery found it; oldest
+  /// first.
   /// Requires: before the first commit. Errors: kCorrupt, kIo.
   Result<void> for_each_piece_of_last(const std::function<void(const Piece&)>& visit);
 

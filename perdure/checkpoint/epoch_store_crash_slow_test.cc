@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Every cut of a run of epochs, and of the recovery after it, leaves exactly one epoch: the last that was
-// acknowledged, or the next. And without any one of the barriers and rules it does not.
+// Every crash during a run of epochs, and of the recovery after it, leaves exactly one epoch: the
+// last that was acknowledged, or the next. And without any one of the barriers and rules it does
+// not.
 #include <malloc.h>
 
 #include <optional>
@@ -22,8 +23,8 @@ struct Plan {
   bool power = true;
   int epochs = 12;
   int reopen_every = 5;  // as after a kill: what is on its way stays so
-  int torn_per_cut = 2;
-  bool cut_recovery = true;
+  int torn_per_crash = 2;
+  bool crash_in_recovery = true;
   EpochStore::Rules rules{};
   std::optional<Barrier> dropped{};
 };
@@ -59,7 +60,7 @@ class Run {
       golden_.push_back(image_);
       store_->commit(changes, image_.data()).value();
       countdown_ = -1;
-      // Commits that do not sync vouch for nothing that a cut takes.
+      // Commits that do not sync vouch for nothing that a crash takes.
       if (plan_.power) acknowledged_ = store_->epoch();
       look();
       look_at_penultimate();
@@ -110,36 +111,36 @@ class Run {
     store_->bring_home().value();
   }
 
-  /// The file as a cut at this moment may leave it, in several ways.
+  /// The file as a crash at this moment may leave it, in several ways.
   void look() {
     if (looking_) return;
     looking_ = true;
     recover(file_.durable, "nothing of what was on its way");
     recover(file_.visible, "all of it");
-    for (int i = 0; i < plan_.torn_per_cut; ++i) recover(file_.torn(random_), "torn");
+    for (int i = 0; i < plan_.torn_per_crash; ++i) recover(file_.torn(random_), "torn");
     looking_ = false;
   }
 
   void recover(const Bytes& image, const std::string& how) {
     ++outcome_.images;
     RecordedStorage file(image);
-    std::vector<Bytes> cuts;  // of this recovery
-    if (plan_.cut_recovery) {
+    std::vector<Bytes> crashes;  // of this recovery
+    if (plan_.crash_in_recovery) {
       file.before_change = [&](Offset) {
-        cuts.push_back(file.durable);
-        cuts.push_back(file.visible);
-        cuts.push_back(file.torn(random_));
+        crashes.push_back(file.durable);
+        crashes.push_back(file.visible);
+        crashes.push_back(file.torn(random_));
       };
     }
     if (plan_.dropped) file.dropped = &*plan_.dropped;
-    auto store = EpochStore::open(file, file, "cut", options());
+    auto store = EpochStore::open(file, file, "crash", options());
     if (!store) return fail(how + ": " + store.error().message);
     const std::uint64_t epoch = store.value()->epoch();
     check_epoch(*store.value(), file, epoch, how);
-    if (plan_.cut_recovery && random_() % 4 == 0) {
-      cuts.push_back(file.durable);
+    if (plan_.crash_in_recovery && random_() % 4 == 0) {
+      crashes.push_back(file.durable);
       file.before_change = nullptr;
-      for (const Bytes& cut : cuts) recover_again(cut, epoch, how);
+      for (const Bytes& left : crashes) recover_again(left, epoch, how);
       // And the log goes on.
       Bytes next = golden_[std::min<std::size_t>(epoch, golden_.size() - 1)];
       next[0] ^= std::byte{1};
@@ -153,10 +154,10 @@ class Run {
                      const Bytes* expected = nullptr) {
     ++outcome_.images;
     RecordedStorage file(image);
-    auto store = EpochStore::open(file, file, "cut twice", options());
-    if (!store) return fail(how + ", recovery cut: " + store.error().message);
+    auto store = EpochStore::open(file, file, "second crash", options());
+    if (!store) return fail(how + ", crash in recovery: " + store.error().message);
     if (store.value()->epoch() != epoch)
-      return fail(how + ", recovery cut: epoch " + std::to_string(store.value()->epoch()) +
+      return fail(how + ", crash in recovery: epoch " + std::to_string(store.value()->epoch()) +
                   " instead of " + std::to_string(epoch));
     if (expected == nullptr) return check_epoch(*store.value(), file, epoch, how + ", again");
     if (memory(*store.value(), file) != *expected) fail(how + ": another image");
@@ -250,7 +251,7 @@ Outcome runs(Plan plan, int count) {
   return all;
 }
 
-TEST(EpochStoreCrash, EveryCutLeavesTheLastAcknowledgedEpochOrTheNext) {
+TEST(EpochStoreCrash, EveryCrashLeavesTheLastAcknowledgedEpochOrTheNext) {
   Plan plan;
   plan.epochs = 16;
   const Outcome outcome = runs(plan, 2);
@@ -282,8 +283,8 @@ TEST(EpochStoreCrash, WithoutAMutantTheSameRunsPass) {
     Plan plan;
     plan.power = power;
     plan.epochs = 30;
-    plan.torn_per_cut = 6;
-    plan.cut_recovery = false;
+    plan.torn_per_crash = 6;
+    plan.crash_in_recovery = false;
     const Outcome outcome = runs(plan, 2);
     EXPECT_EQ(outcome.failures, 0u) << outcome.first;
   }
@@ -295,8 +296,8 @@ TEST_P(EpochStoreMutants, AreNoticed) {
   plan.dropped = GetParam().dropped;
   plan.rules = GetParam().rules;
   plan.epochs = 30;
-  plan.torn_per_cut = 6;
-  plan.cut_recovery = false;
+  plan.torn_per_crash = 6;
+  plan.crash_in_recovery = false;
   const Outcome outcome = runs(plan, 20);
   EXPECT_GT(outcome.failures, 0u) << outcome.images << " images, and no failure";
   SCOPED_TRACE(outcome.first);

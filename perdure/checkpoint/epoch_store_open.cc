@@ -172,13 +172,14 @@ Result<void> EpochStore::read_segments() {
       found_.push_back({i, *group});
     }
     if (log.failed()) return io_error(name_ + ": reading the log");
-    // A segment that was only begun says that the epoch before was there. If that one is damaged, the one before it
-    // counts, as in the middle of a segment; if more are, too much is gone.
+    // A segment that was only begun says that the epoch before was there. If that one is damaged,
+    // the one before it counts, as in the middle of a segment; if more are, too much is gone.
     const std::uint64_t first = segments_[i].head.first_epoch;
     if (first < successor && first > last + 2) return gap(first);
   }
   committed_.store(last, std::memory_order_release);
-  // The group of L stays where it is; with none, a segment whose epochs are all home is as good as the other.
+  // The group of L stays where it is; with none, a segment whose epochs are all home is as good as
+  // the other.
   next_segment_ = !found_.empty()  ? 1 - found_.back().segment
                   : !order.empty() ? 1 - order.back()
                                    : 0;

@@ -75,11 +75,11 @@ TEST_F(EpochStoreTest, AFailedSyncIsFinalAndTheEpochsBeforeItSurvive) {
     file.fail_sync = nullptr;
     EXPECT_EQ(commit(*store, 1, 99).error().code, Code::kPoisoned);
 
-    // A power cut now; or a reopening that reads what the device never got, and then the cut.
-    RecordedStorage cut(file.durable);
-    auto recovered = open(cut).value();
+    // A power cut now; or a reopening that reads what the device never got, and then the power cut.
+    RecordedStorage after_cut(file.durable);
+    auto recovered = open(after_cut).value();
     ASSERT_EQ(recovered->epoch(), acknowledged);
-    EXPECT_EQ(memory(*recovered, cut), golden[acknowledged]);
+    EXPECT_EQ(memory(*recovered, after_cut), golden[acknowledged]);
 
     auto reopened = open(file).value();
     const std::uint64_t epoch = reopened->epoch();

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Epochs: memory that is saved as a whole, again and again, while the program goes on changing it.
+// Epochs: saves memory as a whole, again and again, while the program goes on changing it.
 //
 // The end of an epoch, on a thread of its own:
 //   1. the epoch before it is committed (or this one waits, and is late)
 //   2. the gate is closed: nobody changes memory
 //   3. the kernel says which pages were written
-//   4. each is compared with the shadow, the image of the epoch before, block by block; what differs is copied
-//      there, and noted; and the pages are watched again, but for hot ones (hot_pages.h): those are compared in each epoch
+//   4. each is compared with the shadow, the image of the epoch before, block by block; what
+//      differs is copied there, and noted; and the pages are watched again, but for hot ones
+//      (hot_pages.h): those are compared in each epoch
 //   5. the gate is opened: the program has paused from 2 to here
-//   6. the store commits what was noted, from the shadow, which stays as it is until step 4 of the next epoch
-// Another thread brings home what may be.
+//   6. the store commits what was noted, from the shadow, which stays as it is until step 4 of the
+//      next epoch
+// Another thread brings home the epochs that may be.
 #pragma once
 
 #include <atomic>
@@ -52,7 +54,7 @@ class Epochs {
   /// `period` zero: epochs end by persist() only.
   Epochs(EpochStore& store, std::byte* memory, std::byte* shadow, DirtyPages& dirty,
          std::chrono::milliseconds period);
-  /// Ends no epoch. Waits for the commit that is under way.
+  /// Ends no epoch, but waits for a commit that is under way.
   ~Epochs();
   Epochs(const Epochs&) = delete;
   Epochs& operator=(const Epochs&) = delete;
@@ -68,7 +70,7 @@ class Epochs {
   /// Steps 2 to 5.
   Result<void> end_epoch();
   Result<void> stage_all(bool watched);
-  /// Whether the page changed.
+  /// Returns whether the page changed.
   bool stage(std::uint64_t page);
   Result<void> watch_all_but_hot();
   void fail(const Error& error);

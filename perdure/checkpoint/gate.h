@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Gate: threads hold it open while they change memory; the end of an epoch closes it for a moment, in which
-// nothing changes.
+// Gate: threads hold it open while they change memory; the end of an epoch closes it for a moment,
+// in which nothing changes.
 #pragma once
 
 #include <pthread.h>
@@ -28,12 +28,12 @@ class Gate {
   Gate(const Gate&) = delete;
   Gate& operator=(const Gate&) = delete;
 
-  /// May be nested: only the outermost waits.
+  /// Calls may be nested: only the outermost waits.
   void enter() {
     if (depth()++ > 0) return;
     PERDURE_CHECK(::pthread_rwlock_rdlock(&lock_) == 0, "too many guards");
   }
-  /// Requires: the thread that entered.
+  /// Requires: the calling thread has entered.
   void leave() {
     std::uint32_t& inside = depth();
     PERDURE_CHECK(inside > 0, "a guard ended on another thread than it began on");

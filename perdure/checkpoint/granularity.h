@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How a changed page is recorded: as its changed blocks, or whole. ThyNVM's thresholds (section 4.2): more
-// than 22 of 64 blocks changed in an epoch, and the page goes whole; fewer than 16, and it is blocks again.
-// Between them it stays what it is, so that a page near the border does not change from epoch to epoch.
+// How a changed page is recorded: as its changed blocks, or whole. The thresholds are ThyNVM's
+// (section 4.2): if more than 22 of 64 blocks changed in an epoch, the page is recorded whole; if
+// fewer than 16 did, as blocks again. In between nothing changes, so that a page near a threshold
+// does not switch in every epoch.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// HomeWriter: collects pieces of pages, newer over older, and writes each page's changed parts once.
+// HomeWriter: collects pieces of pages, newer over older, and writes each page's changed parts
+// once.
 #pragma once
 
 #include <cstddef>
@@ -20,9 +21,9 @@ class HomeWriter {
   HomeWriter(Storage& storage, const ArenaSuperblock& super)
       : storage_(&storage), home_offset_(super.home_offset) {}
 
-  /// False: the storage refused a write (errno).
+  /// False: a write to the storage failed (errno).
   bool put(const Piece& piece);
-  /// Writes what is left. Not durable yet.
+  /// Writes what is left. It is not durable yet.
   bool finish();
   std::uint64_t bytes() const { return bytes_; }
 

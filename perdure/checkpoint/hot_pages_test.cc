@@ -67,8 +67,8 @@ TEST_F(HotPagesTest, AgreesWithAModelOfWhatEveryPageDid) {
     pages.begin_epoch();
     std::uint64_t count = 0;
     for (std::uint64_t page = 0; page < kPages; ++page) {
-      // Some change nearly always, others now and then; but not after a rest of exactly 32 epochs, which
-      // looks like none.
+      // Some change nearly always, others now and then; but not after a rest of exactly 32 epochs,
+      // which looks like none.
       auto& past = history[page];
       const bool due =
           past.size() > 20 && std::find(past.end() - 20, past.end(), true) == past.end();

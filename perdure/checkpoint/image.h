@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The tables of one ended epoch as a checkpoint saves them: where each block and page that is not at home
-// has its last version. What is not named is at home.
+// The tables of one ended epoch as a checkpoint saves them: where each block and page that is not
+// at home has its last version. What is not named is at home.
 //
 // On media: a header of 64 bytes, then 8 bytes for each block and each page. The tables
-// are written first; the header, which counts and checks them, is written last and in one piece: it is
-// the paper's single bit that says the checkpoint is complete.
+// are written first; the header, which counts and checks them, is written last and in one piece: it
+// is the paper's single bit that says the checkpoint is complete.
 #pragma once
 
 #include <cstddef>
@@ -43,8 +43,8 @@ struct Image {
   /// The header that makes these tables complete.
   std::vector<unsigned char> header() const;
 
-  /// What is wrong with these bytes as a backup; empty: `into` is its image. Untrusted input: counts,
-  /// checksums, ranges and double uses are checked.
+  /// Returns what is wrong with these bytes as a backup; empty: `into` is its image. The input is
+  /// untrusted: counts, checksums, ranges and double uses are checked.
   static std::string read(std::span<const unsigned char> backup, const Geometry& geometry,
                           Image& into);
 };

@@ -114,8 +114,8 @@ TEST(Image, IsRefusedWhenTruncated) {
   }
 }
 
-// What a power cut leaves of a checkpoint: any words of the new tables among those of an old one. The
-// header is written last.
+// What a power cut leaves of a checkpoint: any words of the new tables among those of an old one.
+// The header is written last.
 TEST(Image, IsRefusedWithTablesOfAnotherEpoch) {
   Bytes bytes = small_image().header();
   const Image other = {6, {{100, 3}, {5, 10}, {0, 0}}, {{9, 3}, {1'000'000, 1}}};

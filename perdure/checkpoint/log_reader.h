@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// LogReader: the groups of one log segment, checked before they are believed. Untrusted input: every kind,
-// page number, mask, count and checksum is checked, and no size is taken from the file without a bound.
+// LogReader: reads the groups of one log segment, and checks them first. The input is untrusted:
+// every kind, page number, mask, count and checksum is checked, and no size is taken from the file
+// without a bound.
 #pragma once
 
 #include <cstddef>
@@ -21,8 +22,8 @@ struct Group {
   Offset end;
 };
 
-/// A part of a page that an epoch changed. `bytes` is a multiple of 64 and at most a page; `data` is null
-/// for zeros, and holds during the call.
+/// A part of a page that an epoch changed. `bytes` is a multiple of 64 and at most a page; `data`
+/// is null for zeros, and holds during the call.
 struct Piece {
   std::uint64_t page;
   std::uint32_t at;
@@ -32,7 +33,8 @@ struct Piece {
 
 class LogReader {
  public:
-  /// Requires: a superblock and a head that were checked. `trust` leaves out the checksums: for mutants.
+  /// Requires: a superblock and a head that were checked. `trust` leaves out the checksums: for
+  ///           mutants.
   LogReader(Storage& storage, const ArenaSuperblock& super, int segment, const SegmentHead& head,
             bool trust = false)
       : storage_(&storage),
@@ -43,13 +45,14 @@ class LogReader {
         at_(super.segment_offset[segment] + kSegmentHeadBytes),
         epoch_(head.first_epoch) {}
 
-  /// The next epoch's group if all of it is there and checks; none: here the log ends.
+  /// Returns the next epoch's group if it is complete and its checks hold; none: the log ends here.
   std::optional<Group> next();
-  /// Calls visit(Piece) for what a group says, in order. False: it does not check any more, or visit said so.
+  /// Calls visit(Piece) for what a group says, in order. False: its checks do not hold any more, or
+  /// visit returned false.
   template <class Visit>
   bool visit(const Group& group, Visit&& visit);
 
-  /// The storage refused a read: an end that next() told is none.
+  /// Whether a read failed: then the end that next() found is none.
   bool failed() const { return failed_; }
 
  private:
@@ -57,7 +60,8 @@ class LogReader {
     Record record;
     const std::byte* payload;
   };
-  /// A record of `epoch` at `offset` that checks, but for what a commit says of the others.
+  /// Reads a record of `epoch` at `offset` and checks it, except for what a commit record says of
+  /// the others.
   std::optional<Found> record_at(Offset offset, std::uint64_t epoch);
   const std::byte* window(Offset offset, std::uint64_t bytes);
 

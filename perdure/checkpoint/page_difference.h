@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Which blocks of a page changed: what the end of an epoch does to each written page, while the program waits.
+// Finds which blocks of a page changed. The end of an epoch does this to each written page, while
+// the program waits.
 //
-// Pages of the second-level cache take 0.10 us with AVX2, 0.14 us with SSE2; from memory it is the first lines of each page
-// that take long (the processor fetches ahead only within a page), so the caller names the page that comes next: 0.62 us
-// become 0.50. (Xeon of 2023; a loop over words took 0.19 and 0.75 us.)
+// Pages of the second-level cache take 0.10 us with AVX2, 0.14 us with SSE2; from memory it is the
+// first lines of each page that take long (the processor fetches ahead only within a page), so the
+// caller names the page that comes next: 0.62 us become 0.50. (Xeon of 2023; a loop over words took
+// 0.19 and 0.75 us.)
 //
-// Also compiled into what runs inside of other programs: no library but the compiler's own.
+// This is also compiled into code that runs inside other programs, so it uses no library but the
+// compiler's own.
 #pragma once
 
 #include <cstddef>
@@ -52,7 +55,7 @@ __attribute__((target("avx2"))) inline std::uint64_t page_difference_avx2(const 
   return mask;
 }
 
-/// The fastest that this processor has.
+/// Returns the fastest implementation for this processor.
 inline PageDifference best_page_difference() {
   __builtin_cpu_init();
   return __builtin_cpu_supports("avx2") != 0 ? page_difference_avx2 : page_difference_sse2;
@@ -80,7 +83,7 @@ inline PageDifference best_page_difference() { return page_difference_words; }
 
 #endif
 
-/// This page is compared, or copied, soon. Any address will do.
+/// Prefetches a page that is compared or copied soon. Any address is allowed.
 inline void fetch_page_early(const std::byte* page) {
   for (unsigned line = 0; line < 8; ++line) __builtin_prefetch(page + 64 * line);
 }

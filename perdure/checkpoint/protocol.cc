@@ -6,7 +6,7 @@
 
 namespace perdure::checkpoint {
 
-// ---- Sets of free places, and the way from numbers to entries ---------------------------------------
+// ---- Sets of free places, and the way from numbers to entries -----------------------------------
 
 Protocol::Pool::Pool(std::uint32_t size)
     : words_((size + 63) / 64, ~std::uint64_t{0}), free_(size) {
@@ -44,7 +44,7 @@ void Protocol::Index::set(std::uint32_t number, std::uint32_t entry) {
   entries_[number] = entry;
 }
 
-// ---- Beginning --------------------------------------------------------------------------------------
+// ---- Beginning ----------------------------------------------------------------------------------
 
 Protocol::Protocol(const Geometry& geometry, const Rules& rules)
     : geometry_(geometry),
@@ -75,7 +75,7 @@ Protocol::Protocol(const Geometry& geometry, const Image& image, const Rules& ru
   find_clean();
 }
 
-// ---- Loads ------------------------------------------------------------------------------------------
+// ---- Loads --------------------------------------------------------------------------------------
 
 Place Protocol::visible(std::uint32_t block) const {
   const std::uint32_t page = page_entry_of(page_of(block));
@@ -107,7 +107,7 @@ BlockState Protocol::state(std::uint32_t block) const {
   }
 }
 
-// ---- Stores -----------------------------------------------------------------------------------------
+// ---- Stores -------------------------------------------------------------------------------------
 
 StoreTo Protocol::store(std::uint32_t block, bool may_spill) {
   moves_.clear();
@@ -193,8 +193,8 @@ StoreTo Protocol::wait_or_end() const {
   return {checkpointing_ ? Verdict::kWait : Verdict::kEndEpoch, {}};
 }
 
-// A clean block goes home, its entry goes to another: more than one after a spill. Its slot is what a
-// crash still reads until the next commit, so that one block may have been copied in part.
+// A clean block goes home, its entry goes to another: more than one after a spill. Its slot is what
+// a crash still reads until the next commit, so that one block may have been copied in part.
 void Protocol::replace_clean_entries() {
   while (blocks_tracked_ >= geometry_.block_entries) {
     std::uint32_t at = 0;
@@ -226,7 +226,7 @@ void Protocol::find_clean() {
     if (is_clean(blocks_[at])) clean_.push_back(at);
 }
 
-// ---- Entries ----------------------------------------------------------------------------------------
+// ---- Entries ------------------------------------------------------------------------------------
 
 std::uint32_t Protocol::add_block(std::uint32_t block, bool may_spill) {
   const bool spills = blocks_tracked_ >= geometry_.block_entries;
@@ -282,7 +282,7 @@ void Protocol::leave_buffer(BlockEntry& entry) {
   if (entry.last == kNone) --promised_slots_;
 }
 
-// ---- The end of an epoch ----------------------------------------------------------------------------
+// ---- The end of an epoch ------------------------------------------------------------------------
 
 const Plan& Protocol::end_epoch() {
   plan_.merges.clear();
@@ -401,12 +401,13 @@ void Protocol::end_of_page(std::uint32_t at) {
   if (page.leaving && !rules_.keep_leaving_pages) drop_page(at);
 }
 
-// Under page writeback from now on. Its last checkpoint is where its blocks are, until its own first one.
+// Under page writeback from now on. Its last checkpoint is where its blocks are, until its own
+// first one.
 void Protocol::promote(std::uint32_t page) {
   if (pages_tracked_ >= geometry_.page_entries) return;
   const std::uint32_t begin = page * geometry_.blocks_per_page;
-  // Its blocks keep their entries meanwhile, and nothing can replace those: they must leave half of the
-  // spill to the next epoch's end.
+  // Its blocks keep their entries meanwhile, and nothing can replace those: they must leave half of
+  // the spill to the next epoch's end.
   std::uint32_t entries = 0;
   for (std::uint32_t block = begin; block < begin + geometry_.blocks_per_page; ++block)
     entries += block_entry_of(block) != kNone ? 1 : 0;
@@ -463,7 +464,7 @@ void Protocol::commit() {
   find_clean();
 }
 
-// ---- For tests --------------------------------------------------------------------------------------
+// ---- For tests ----------------------------------------------------------------------------------
 
 std::string Protocol::broken_invariant() const {
   std::uint32_t blocks = 0, pages = 0, promised = 0;

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// ThyNVM's checkpointing protocol (MICRO 2015, sections 3 and 4): which version of each block and page
-// lies where, where a store may go, and what a checkpoint has to copy, in which order. A pure state
-// machine: it holds no data, knows no clock and does no I/O. Whoever drives it (the memory simulator,
-// the prover) moves the bytes it names. Arenas, whose pages have no bounded tables, share its thresholds
-// (granularity.h).
+// ThyNVM's checkpointing protocol (MICRO 2015, sections 3 and 4): which version of each block and
+// page lies where, where a store may go, and what a checkpoint has to copy, in which order. A pure
+// state machine: it holds no data, knows no clock and does no I/O. Its user (the memory simulator,
+// the prover) moves the bytes that it names. Arenas, whose pages have no bounded tables, share its
+// thresholds (granularity.h).
 //
-// Three versions. The active epoch writes W; the epoch before it, `last`, is being checkpointed or has
-// been; the one before that, `penultimate`, is what a crash falls back to until that checkpoint commits.
+// Three versions. The active epoch writes W; the epoch before it, `last`, is being checkpointed or
+// has been; the one before that, `penultimate`, is what a crash falls back to until that checkpoint
+// commits.
 //
 //   Area        memory  the paper's region (figure 4)
 //   kHome       NVM     Home Region = Checkpoint Region B: a block's place by its own number
@@ -16,23 +17,25 @@
 //   kPageCache  DRAM    Working Data Region: pages under page writeback
 //
 // A block is in one of seven states, which follow from where its last checkpoint (`last`) and its
-// working copy (`work`) lie (`BlockState`); `visible` is what a load sees. A page of the PTT has its
-// working copy in DRAM and its last checkpoint at home or in its slot; while it still is at home, entries
-// of single blocks say where those that are not have theirs.
+// working copy (`work`) lie (`BlockState`); `visible` is what a load sees. A page of the PTT has
+// its working copy in DRAM and its last checkpoint at home or in its slot; while it still is at
+// home, entries of single blocks say where those that are not have theirs.
 //
 // The checkpoint of an epoch (figure 6b), each step after the one before:
-//   1. end_epoch(): places are decided, tables frozen into an image; the next epoch runs from here on.
+//   1. end_epoch(): places are decided, tables frozen into an image; the next epoch runs from here
+//      on.
 //   2. the plan's blocks: from buffers to NVM.
 //   3. the image's block table to NVM, into the backup that does not hold the penultimate epoch's.
 //   4. the plan's pages: from DRAM to NVM; page_saved() after each.
 //   5. the image's page table.
 //   6. the write queue is drained: all that came before is on media.
 //   7. one atomic write makes the backup complete; commit().
-// A crash before 7 recovers the penultimate epoch, after it the last one; `Rules` says what that rests on.
+// A crash before 7 recovers the penultimate epoch, after it the last one; `Rules` says what that
+// rests on.
 //
 // Differences from the published protocol, both because a checker finds a crash that mixes epochs
-// (papers/thynvm/README.md): clean entries are replaced only between checkpoints, never exchanged during
-// one; and a slot given up stays reserved until the next commit.
+// (papers/thynvm/README.md): clean entries are replaced only between checkpoints, never exchanged
+// during one; and a slot given up stays reserved until the next commit.
 #pragma once
 
 #include <cstdint>
@@ -48,15 +51,16 @@ inline constexpr std::uint32_t kNone = ~std::uint32_t{0};
 
 enum class Area : std::uint8_t { kNowhere, kHome, kSlot, kPageSlot, kBuffer, kPageCache };
 
-/// Where a version of a block or page lies. `index` counts blocks in kHome (pages, of a page), kSlot and
-/// kBuffer, pages in kPageSlot and kPageCache.
+/// Where a version of a block or page lies. `index` counts blocks in kHome (pages, of a page),
+/// kSlot and kBuffer, pages in kPageSlot and kPageCache.
 struct Place {
   Area area = Area::kNowhere;
   std::uint32_t index = kNone;
   bool operator==(const Place&) const = default;
 };
 
-/// The seven states of the protocol, of a block that no page of the PTT covers; kLoan of one that does.
+/// The seven states of the protocol, of a block that no page of the PTT covers; kLoan of one that
+/// does.
 enum class BlockState : std::uint8_t {
   kFree,       // last at home, no working copy: no entry
   kDirty,      // last at home, W in a slot
@@ -75,8 +79,9 @@ struct Geometry {
   std::uint32_t page_entries = 4096;
   std::uint32_t block_slots = 2 * 2048;  // for each entry one, and one that waits for a commit
   std::uint32_t buffers = 2048;
-  // Entries beyond the tables' sizes, for stores that may spill; the blocks' need two slots each. An
-  // epoch may spill half of spill_entries: the other half may still belong to blocks of new pages.
+  // Entries beyond the tables' sizes, for stores that may spill; the blocks' need two slots each.
+  // An epoch may spill half of spill_entries: the other half may still belong to blocks of new
+  // pages.
   std::uint32_t spill_entries = 0, spill_pages = 0;
   std::uint32_t blocks_per_page = 64;
   std::uint32_t memory_blocks = 1 << 26;  // 4 GiB of 64-byte blocks
@@ -84,7 +89,8 @@ struct Geometry {
   std::uint32_t to_blocks = 16;  // fewer: back to block remapping
   Scheme scheme = Scheme::kDual;
 
-  /// The fields of figure 5, in bits: index, version, visible region, checkpoint region, store counter.
+  /// The fields of figure 5, in bits: index, version, visible region, checkpoint region, store
+  /// counter.
   static constexpr std::uint32_t kBlockEntryBits = 42 + 2 + 2 + 1 + 6;
   static constexpr std::uint32_t kPageEntryBits = 36 + 2 + 2 + 1 + 6;
   static constexpr std::uint32_t kMostStores = 63;  // six bits, saturating
@@ -95,10 +101,11 @@ struct Geometry {
   }
 };
 
-/// What crash consistency rests on. The prover leaves each out in turn and must find the crash that then
-/// mixes epochs; nothing else ever sets one to false.
+/// The rules on which crash consistency relies. The prover leaves out each of them and must find
+/// the crash that then mixes epochs; nothing else ever sets one to false.
 struct Rules {
-  /// While a checkpoint runs, stores to blocks go to DRAM: the penultimate epoch still needs its places.
+  /// While a checkpoint runs, stores to blocks go to DRAM: the penultimate epoch still needs its
+  /// places.
   bool buffer_while_checkpointing = true;
   /// A slot that the newest complete backup names is not given out before the next commit.
   bool keep_given_up_slots = true;
@@ -151,8 +158,8 @@ class Protocol {
  public:
   /// All data at home, nothing tracked, epoch 1 running: epoch 0 is what is at home.
   explicit Protocol(const Geometry& geometry, const Rules& rules = {});
-  /// After a crash: runs the epoch after the image's. The caller fills kPageCache from kPageSlot, for
-  /// each page of the image. Requires: an image that
+  /// After a crash: runs the epoch after the image's. The caller fills kPageCache from kPageSlot,
+  /// for each page of the image. Requires: an image that
   /// Image::read() accepted for this geometry.
   Protocol(const Geometry& geometry, const Image& image, const Rules& rules = {});
 
@@ -164,8 +171,9 @@ class Protocol {
   /// Where a load finds the block.
   Place visible(std::uint32_t block) const;
 
-  /// Where a store to the block goes. With `may_spill` (the flush of caches at an epoch's end, which
-  /// cannot end epochs) the block table may grow beyond its size, as a table kept in DRAM may.
+  /// Where a store to the block goes. With `may_spill` (the flush of caches at an epoch's end,
+  /// which cannot end epochs) the block table may grow beyond its size, as a table kept in DRAM
+  /// may.
   StoreTo store(std::uint32_t block, bool may_spill = false);
   /// The copies that the last store() wants done, before the store, and also when there is none.
   const std::vector<Copy>& moves() const { return moves_; }
@@ -187,8 +195,8 @@ class Protocol {
 
   /// The first broken invariant in words; empty when all hold. For tests: looks at everything.
   std::string broken_invariant() const;
-  /// All that decides what this machine does next, except the number of the epoch: equal states, equal
-  /// futures.
+  /// The state that decides what this machine does next, except the number of the epoch: equal
+  /// states have equal futures.
   void append_state(std::vector<std::uint32_t>& to) const;
 
  private:

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What happens when tables, slots or buffers are full; pages alone; and how a recovered image goes on.
+// What happens when tables, slots or buffers are full; pages alone; and how a recovered image goes
+// on.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -176,7 +177,7 @@ TEST(Spill, IsLeftInHalfToTheNextEpoch) {
   EXPECT_EQ(protocol.broken_invariant(), "");
 }
 
-// ---- Pages alone ------------------------------------------------------------------------------------
+// ---- Pages alone --------------------------------------------------------------------------------
 
 TEST(PagesOnly, TheFirstStoreBringsThePageIn) {
   Protocol protocol(pages_only());
@@ -220,7 +221,7 @@ TEST(PagesOnly, OverflowAndLeaving) {
   EXPECT_EQ(verdict_of(protocol, 0), Verdict::kWait);
 }
 
-// ---- After a crash ----------------------------------------------------------------------------------
+// ---- After a crash ------------------------------------------------------------------------------
 
 TEST(Recovery, OfNothingStartsAnew) {
   Protocol protocol(small_geometry(), Image{});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The protocol at its real size, driven at random, beside a memory of versions: loads must see the last
-// store, and what NVM holds must at any time be the newest committed epoch, whole.
+// The protocol at its real size, driven at random, beside a memory of versions: loads must see the
+// last store, and what NVM holds must at any time be the newest committed epoch, whole.
 #include <deque>
 #include <random>
 #include <string>
@@ -22,7 +22,8 @@ class Driver {
 
   void run(int steps) {
     for (int step = 0; step < steps && !testing::Test::HasFatalFailure(); ++step) {
-      // Mostly sparse; now and then a page is stored to from end to end; some epochs stay in few pages.
+      // Mostly sparse; now and then a page is stored to from end to end; some epochs stay in few
+      // pages.
       const std::uint32_t page = std::uint32_t(random_() % (few_pages_ ? 20 : 300));
       const bool dense = random_() % 64 == 0;
       const std::uint32_t first = page * 64 + (dense ? 0 : std::uint32_t(random_() % 64));

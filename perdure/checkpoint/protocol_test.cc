@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The table of states: what a store and an epoch's end do to a block in each. Then the switching between
-// the schemes, overflows, and what a recovered image becomes. (Whether all of it is safe:
+// The table of states: what a store and an epoch's end do to a block in each. Then the switching
+// between the schemes, overflows, and what a recovered image becomes. (Whether all of it is safe:
 // sim/checkpoint/prover_slow_test.cc.)
 #include "perdure/checkpoint/protocol.h"
 
@@ -80,7 +80,7 @@ Protocol protocol_with(BlockState state, bool checkpointing) {
   return protocol;
 }
 
-// ---- The table --------------------------------------------------------------------------------------
+// ---- The table ----------------------------------------------------------------------------------
 
 struct StoreRow {
   BlockState state;
@@ -237,7 +237,7 @@ TEST(Blocks, ThatAreBeingCopiedGetAnotherBufferForTheNextEpoch) {
   EXPECT_EQ(protocol.broken_invariant(), "");
 }
 
-// ---- Switching --------------------------------------------------------------------------------------
+// ---- Switching ----------------------------------------------------------------------------------
 
 TEST(Switching, ToPagesTakesMoreThan22StoresInAnEpoch) {
   for (const int stores : {22, 23}) {
@@ -322,8 +322,8 @@ TEST(Switching, BackOfACleanPage) {
   EXPECT_EQ(in_slot.visible(kBlock), (Place{Area::kHome, kBlock}));
 }
 
-// A page that is dirty and has its last checkpoint at home can only be written to its slot: it leaves an
-// epoch later.
+// A page that is dirty and has its last checkpoint at home can only be written to its slot: it
+// leaves an epoch later.
 TEST(Switching, BackOfADirtyPageFromHomeTakesTwoEpochs) {
   Protocol protocol(small_geometry());
   store(protocol, 0, 23);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// RecordedStorage: a file in memory that tells what was written and synced when, for building every file that
-// a power cut may leave (docs/CRASH_MODEL.md, "What a device may do").
+// RecordedStorage: a file in memory that tells what was written and synced when, for building every
+// file that a power cut may leave (docs/CRASH_MODEL.md, "What a device may do").
 #pragma once
 
 #include <algorithm>
@@ -59,7 +59,8 @@ class RecordedStorage final : public Storage {
   }
   std::uint64_t bytes() const override { return visible.size(); }
 
-  /// What may be there after a cut now: of each sector any number of its pending writes, the first ones.
+  /// What may be there after a crash now: of each sector any number of its pending writes, the
+  /// first ones.
   template <class Random>
   Bytes torn(Random& random) const {
     Bytes image = durable;

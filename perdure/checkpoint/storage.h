@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Storage: what the epoch store needs of a file, small enough that a test can stand in for it, record every
-// write, and cut between any two.
+// Storage: what the epoch store needs of a file. It is so small that a test can replace it, record
+// every write, and crash between any two.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace perdure::checkpoint {
 
-/// Why a sync is there; what a cut would leave without it is told in epoch_store.h.
+/// The reason for a sync; epoch_store.h tells what a crash would leave without it.
 enum class Barrier : std::uint8_t {
   kCommit,   // the epoch's records, before the program is told
   kSegment,  // the segment before, before a new one begins
@@ -34,8 +34,8 @@ class Storage {
   virtual std::uint64_t bytes() const = 0;
 };
 
-/// One opening of a file. Threads that sync have one each: the kernel tells of a failed write-back once to
-/// each opening, and whoever does not hear of it would vouch for what is lost.
+/// One opening of a file. Each thread that syncs has its own: the kernel reports a failed
+/// write-back once to each opening, and a thread that missed the report would vouch for lost data.
 class FileStorage final : public Storage {
  public:
   FileStorage(Descriptor file, std::uint64_t bytes) : file_(std::move(file)), bytes_(bytes) {}

@@ -114,7 +114,8 @@ void on_fault(int signal, siginfo_t* info, void* context) {
   handling.fetch_sub(1);
   errno = error;
   if (ours) return;
-  // Whoever handled it before does; by default the process dies of the access, which is repeated.
+  // The handler that was there before takes over; by default the process dies when the access is
+  // repeated.
   if ((before.sa_flags & SA_SIGINFO) != 0) {
     before.sa_sigaction(signal, info, context);
   } else if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN) {

@@ -99,7 +99,8 @@ class btree_map {
     if (!place) return std::nullopt;
     return Value::load(tx, payload_at(tx, *place.leaf, place.head, place.position));
   }
-  /// The same into `value`, whose memory is used again; false, and `value` is as before, if there is none.
+  /// The same into `value`, whose memory is used again; false, and `value` is as before, if there
+  /// is none.
   template <Transaction Tx>
   bool get(Tx& tx, const K& key, owned_t<V>& value) const {
     const Place place = find_place(tx, key);
@@ -436,8 +437,8 @@ class btree_map {
 
   // ---- growing ----------------------------------------------------------------------------------
 
-  /// Makes room in the full leaf `at` for `key` at `position`. Returns the leaf that it belongs to now; `head` and `position`
-  /// become those there. `last`: nothing stands to the right.
+  /// Makes room in the full leaf `at` for `key` at `position`. Returns the leaf that it belongs to
+  /// now; `head` and `position` become those there. `last`: nothing stands to the right.
   template <class Tx>
   static Leaf* split_leaf(Tx& tx, Base& base, Inner* parent, unsigned index, Node at, Head& head,
                           unsigned& position, const K& key, bool last) {

@@ -5,8 +5,8 @@
 //   auto* words = pool.root<perdure::hash_map<perdure::bytes, perdure::bytes>>("words");
 //   pool.atomically([&](auto& tx) { words->put(tx, "tower", "a tall building"); });
 //
-// Linear hashing (linear_hash.h): a bucket is split when an insertion falls into it, so that threads
-// rarely meet.
+// Linear hashing (linear_hash.h): a bucket is split when an insertion falls into it, so that
+// threads rarely meet.
 //
 // An entry is one heap object: next link, lengths if K or V is `bytes`, key, value; each starts at
 // a word.
@@ -89,7 +89,8 @@ class hash_map {
     if (!get(tx, key, value)) return std::nullopt;
     return value;
   }
-  /// The same into `value`, whose memory is used again; false, and `value` is as before, if there is none.
+  /// The same into `value`, whose memory is used again; false, and `value` is as before, if there
+  /// is none.
   template <Transaction Tx>
   bool get(Tx& tx, view_t<K> key, owned_t<V>& value) const {
     const Found found = find_entry(tx, key);

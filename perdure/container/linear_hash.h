@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The buckets of a hash table in persistent memory: linear hashing made local. What stands in them, and how it is found, is
-// its user's: hash_map's entries, the memcached's items.
+// The buckets of a hash table in persistent memory, by linear hashing whose splits are local. Its
+// users decide what stands in the buckets and how it is found: hash_map's entries, the items of the
+// memcached server.
 //
-// Buckets are opened in groups of 64, in order, and an opened bucket is *unsplit*: its nodes still stand in the nearest
-// ancestor (its number without the highest bit, repeatedly) that is not. The first insertion that falls into an unsplit
-// bucket moves its nodes over. So no transaction ever does more than one split and one opening, and threads meet only in a
-// bucket, or at the opening of a group.
+// Buckets are opened in groups of 64, in order, and an opened bucket is *unsplit*: its nodes still
+// stand in the nearest ancestor (its number without the highest bit, repeatedly) that is not. The
+// first insertion that falls into an unsplit bucket moves its nodes over. So no transaction ever
+// does more than one split and one opening, and threads meet only in a bucket, or at the opening of
+// a group.
 //
 // All of it is part of the media format of every table: never change it.
 #pragma once
@@ -29,11 +31,12 @@ namespace perdure::detail {
 
 /// `Table`, in persistent memory, has among its members
 ///   buckets    how many are open, a word
-///   segments   an array of pptr<pptr<Node>>: where the links to the first nodes of buckets are, those of [0, 16) in segment
-///              0, those of [16 << i, 32 << i) in segment 1 + i
+///   segments   an array of pptr<pptr<Node>>: where the links to the first nodes of buckets are,
+///              those of [0, 16) in segment 0, those of [16 << i, 32 << i) in segment 1 + i
 ///   kName      what messages call it
 /// and `Node` begins with `next`, a pptr<Node>.
-/// Durable: with the transaction.   Errors: throws Exception kCorrupt when it meets what no table holds; those of the
+/// Durable: with the transaction.
+/// Errors: throws Exception kCorrupt when it meets what no table holds; those of the
 /// transaction unless told.   Threads: as the transaction.
 template <class Table, class Node>
 struct LinearHash {
@@ -41,7 +44,8 @@ struct LinearHash {
   static constexpr std::uint64_t kGroup = 64;  // buckets opened at a time
   static constexpr std::size_t kSegments = std::tuple_size_v<decltype(Table::segments)>;
   static constexpr std::uint64_t kMost = kFirst << (kSegments - 1);
-  /// The head of an opened bucket whose nodes are still in an ancestor. No object starts at an odd offset.
+  /// The head of an opened bucket whose nodes are still in an ancestor. No object starts at an odd
+  /// offset.
   static constexpr pptr<Node> kUnsplit{1};
 
   struct Segment {
@@ -67,7 +71,8 @@ struct LinearHash {
     return static_cast<unsigned>(std::countr_zero(low)) + ((number | low) < buckets ? 1 : 0);
   }
 
-  /// How many buckets are open. A number that no table has ends here: what is computed from it would be an address anywhere.
+  /// How many buckets are open. A number that no table can have is refused here, because addresses
+  /// are computed from it.
   template <class Tx>
   static std::uint64_t open_buckets(Tx& tx, const Table& table) {
     const std::uint64_t buckets = tx.load(table.buckets);
@@ -86,7 +91,8 @@ struct LinearHash {
     pptr<Node>* head;
     pptr<Node> first;
   };
-  /// The bucket where the nodes of bucket `number` stand: itself or its nearest ancestor that is not unsplit.
+  /// The bucket where the nodes of bucket `number` stand: itself or its nearest ancestor that is
+  /// not unsplit.
   template <class Tx>
   static Bucket locate(Tx& tx, const Table& table, std::uint64_t number) {
     for (;;) {
@@ -107,8 +113,8 @@ struct LinearHash {
     tx.store(table.buckets, kFirst);
     tx.store(table.segments[0], tx.link_to(heads));
   }
-  /// Opens the next buckets, unsplit, unless there is no room for their heads: a table that cannot grow takes nodes all the
-  /// same.
+  /// Opens the next buckets, unsplit, unless there is no room for their heads: a table that cannot
+  /// grow takes nodes all the same.
   template <class Tx>
   static void open_group(Tx& tx, Table& table, std::uint64_t buckets) {
     const Segment segment = segment_of(buckets);
@@ -126,8 +132,9 @@ struct LinearHash {
     tx.store(table.buckets, end);
   }
 
-  /// Moves the nodes of the unsplit bucket `number` there, out of its ancestor `from`, storing only the links that change.
-  /// Returns the bucket, with its first node. `hash_of(node)` is a node's hash.
+  /// Moves the nodes of the unsplit bucket `number` there, out of its ancestor `from`, storing only
+  /// the links that change. Returns the bucket, with its first node. `hash_of(node)` is a node's
+  /// hash.
   template <class Tx, class HashOf>
   static Bucket split(Tx& tx, const Table& table, const Bucket& from, std::uint64_t number,
                       HashOf&& hash_of) {
@@ -150,13 +157,14 @@ struct LinearHash {
     return into;
   }
 
-  /// What a node says to be: its hash, unless something is wrong with it.
+  /// The hash that a node says it has, unless something is wrong with it.
   struct Looked {
     std::uint64_t hash = 0;
     const char* wrong = nullptr;
   };
-  /// Verifies a table of so many nodes. Calls `visit(offset)` for each segment and each node, before it looks into it, and
-  /// `look(node, room)` for each node, with the room that its object has. See hash_map::audit().
+  /// Verifies a table of so many nodes. Calls `visit(offset)` for each segment and each node,
+  /// before it looks into it, and `look(node, room)` for each node, with the room that its object
+  /// has. See hash_map::audit().
   template <class Tx, class Visit, class Look>
   static std::optional<std::string> audit(Tx& tx, const Table& table, std::uint64_t nodes,
                                           Visit&& visit, Look&& look) {
@@ -213,7 +221,7 @@ struct LinearHash {
   static std::string no_ancestor(std::uint64_t number) {
     return where(number) + " is unsplit, and has no ancestor";
   }
-  /// Apart, so that the way to an entry stays short.
+  /// A function of its own, so that the code of the usual path stays short.
   [[noreturn, gnu::cold, gnu::noinline]] static void refuse(std::string (*what)(std::uint64_t),
                                                             std::uint64_t number) {
     throw Exception(Code::kCorrupt, what(number));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What every map promises, whatever it keeps and wherever it lies. What only one map promises is in its own test.
+// What every map promises, whatever it keeps and wherever it lies. What only one map promises is in
+// its own test.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -35,8 +36,8 @@ struct Wide {
 
 // ---- items --------------------------------------------------------------------------------------
 
-/// Items of one type. of(i) is another for each i, and greater for a greater i where a map orders its
-/// keys; number() tells i again. key() and value() are random; a key comes again and again.
+/// Items of one type. of(i) is another for each i, and greater for a greater i where a map orders
+/// its keys; number() tells i again. key() and value() are random; a key comes again and again.
 template <class T>
 struct Sample;
 template <>
@@ -472,7 +473,8 @@ TYPED_TEST(InPool, ThreadsWithKeysOfTheirOwnLoseNothing) {
   this->expect_same();
 }
 
-/// While writers run, each in a thread of its own with its own random numbers, a reader calls `look`.
+/// While writers run, each in a thread of its own with its own random numbers, a reader calls
+/// `look`.
 template <class Look, class Write>
 void read_while_written(PoolWorld& world, unsigned writers, int writes, Look&& look,
                         Write&& write) {

@@ -17,7 +17,7 @@
 
 namespace perdure::detail {
 
-/// Calls `f`; false when it returned a bool that says stop.
+/// Calls `f`; returns false when `f` returned false.
 template <class F, class... Args>
 bool keep_going(F& f, Args&&... args) {
   if constexpr (std::is_same_v<std::invoke_result_t<F&, Args...>, bool>) {
@@ -28,7 +28,8 @@ bool keep_going(F& f, Args&&... args) {
   }
 }
 
-/// Calls `visit(offset)`; the bytes that it says stand there, or no limit when it says nothing.
+/// Calls `visit(offset)`; returns the object's bytes as `visit` returned them, or no limit when it
+/// returns nothing.
 template <class F, class Link>
 std::uint64_t room_at(F& visit, Link at) {
   if constexpr (std::is_void_v<std::invoke_result_t<F&, std::uint64_t>>) {
@@ -39,8 +40,8 @@ std::uint64_t room_at(F& visit, Link at) {
   }
 }
 
-/// What an ordered map's clear_some() does: erases up to `max_entries` entries, from the end; true when the map is empty, and
-/// then all of it is freed.
+/// What an ordered map's clear_some() does: erases up to `max_entries` entries, from the end; true
+/// when the map is empty, and then all of it is freed.
 template <class Map, class Tx>
 bool clear_from_the_end(Map& map, Tx& tx, std::size_t max_entries) {
   for (std::size_t i = 0; i < max_entries; ++i) {
@@ -53,12 +54,13 @@ bool clear_from_the_end(Map& map, Tx& tx, std::size_t max_entries) {
   return true;
 }
 
-// ---- StripedCount: a counter that many threads move at the same time. Each counts on a cache line of its own, the sum is the
-// count: one shared word would make every two insertions into a map conflict.
+// ---- StripedCount: a counter that many threads move at the same time. Each counts on a cache line
+// of its own, the sum is the count: one shared word would make every two insertions into a map
+// conflict.
 
 class StripedCount {
  public:
-  /// To zero. A count in fresh memory is undefined before.
+  /// Sets the count to zero. In fresh memory it is undefined before.
   template <class Tx>
   void reset(Tx& tx) {
     for (Stripe& stripe : stripes_) tx.store(stripe.count, 0);
@@ -97,8 +99,8 @@ class StripedCount {
 };
 static_assert(sizeof(StripedCount) == 16 * kLineBytes);
 
-// ---- Kept: how a node of a map keeps a value: as it is or, if it is of any length, apart, in an object of its own. Then the
-// node holds a link, and that is what moves when nodes split and merge.
+// ---- Kept: how a node of a map keeps a value: as it is or, if it is of any length, apart, in an
+// object of its own. Then the node holds a link, and that is what moves when nodes split and merge.
 
 template <class V>
 inline constexpr bool kIsApart = Item<V>::kVariable;
@@ -186,8 +188,9 @@ struct Kept<V, true> {
   }
 };
 
-// ---- The keyed hash of hash_map. The seed is secret and differs from map to map, so that nobody can prepare keys that fall
-// into one bucket. The hash is part of the media format of every map: never change it.
+// ---- The keyed hash of hash_map. The seed is secret and differs from map to map, so that nobody
+// can prepare keys that fall into one bucket. The hash is part of the media format of every map:
+// never change it.
 
 /// Both halves of the 128-bit product, folded into one: every bit of the result depends on every
 /// bit of a and b.
@@ -223,10 +226,10 @@ inline std::uint64_t hash_memory(const void* data, std::size_t size, std::uint64
   });
 }
 
-/// From the operating system. Throws: std::exception when that has none to give.
+/// Returns random bits from the operating system. Throws: std::exception when it has none.
 std::uint64_t random_seed();
 
-/// Whether a hash is among them twice. Sorts them.
+/// Whether a hash is among them twice. It sorts them.
 bool any_twice(GrowingArray<std::uint64_t>& hashes);
 
 }  // namespace perdure::detail

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// AnyMemory: memory whose write-back is chosen when it runs: one branch per flush, for paths on which a whole page is copied
-//            anyway, memory is emulated, or the CPU lacks the best instruction. Where lines are flushed one by one, take
-//            Adr, Eadr or Dram.
+// AnyMemory: memory whose write-back instruction is chosen at run time, by one branch per flush. It
+//            is for paths on which a whole page is copied anyway, memory is emulated, or the CPU
+//            lacks the best instruction. Where lines are flushed one by one, take Adr, Eadr or
+//            Dram.
 #pragma once
 
 #include "perdure/domain/adr.h"

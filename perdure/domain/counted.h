@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Counted: a domain that counts what passes through. Costs are claims; this is how they are
-//          checked.
+// Counted: a domain that counts its calls, so that documented costs can be tested.
 #pragma once
 
 #include <atomic>
@@ -10,7 +9,7 @@
 
 namespace perdure {
 
-/// What one thread, or all threads together, asked of a domain. Lines on memory, pages on files.
+/// The calls of one thread, or of all threads together. Units are lines on memory, pages on files.
 struct DomainCounts {
   std::uint64_t stores = 0;
   std::uint64_t written_words = 0;  // by write_through

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The persistence domain: where durability begins. Every store to persistent memory below the
-// engine goes through one of these types, so that every crash can be recorded, counted, slowed down
-// or spoilt without touching callers.
+// engine goes through one of these types, so that each of its calls can be recorded, counted,
+// slowed down or left out without a change to callers.
 #pragma once
 
 #include <concepts>
@@ -30,9 +30,10 @@ concept Domain =
       { d.fence(site) } -> std::same_as<bool>;
     };
 
-/// post           hands over what this thread flushed: durable with the next fence of any thread, and before whatever any
-///                thread stores from now on and makes durable. It waits for nothing. Memory cannot promise that: a line
-///                may be evicted at any time. A file in a private mapping can.
+/// post           hands over what this thread flushed: durable with the next fence of any thread,
+///                and before whatever any thread stores from now on and makes durable. It waits for
+///                nothing. Memory cannot promise that: a line may be evicted at any time. A file in
+///                a private mapping can.
 template <class D>
 concept PostingDomain = Domain<D> && requires(D d, Site site) {
   { d.post(site) } -> std::same_as<bool>;

@@ -118,7 +118,7 @@ class GeneratedCodeTest : public testing::Test {
     const std::vector<std::string> ours = mnemonics(assembly, domain + "_by_domain");
     const std::vector<std::string> by_hand = mnemonics(assembly, domain + "_by_hand");
     ASSERT_FALSE(by_hand.empty());
-    EXPECT_LE(by_hand.size(), most) << "the yardstick itself has grown";
+    EXPECT_LE(by_hand.size(), most) << "the baseline itself has grown";
     EXPECT_EQ(ours, by_hand);
     for (const std::string& instruction : ours) {
       EXPECT_NE(instruction[0], 'j') << "a branch: " << instruction;

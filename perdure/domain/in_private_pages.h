@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// InPrivatePages: a domain under a private mapping. The program works there, in copies of pages; home is the same bytes elsewhere.
+// InPrivatePages: a domain for a program that works in a private mapping, in copies of pages, whose
+// home is elsewhere.
 // Paper:      SoftWrAP (MSST 2015): its alias table, done by the MMU. A load needs no look-up.
 //
-// Memory: home is a second, shared mapping of the same file. store() changes the private page only; what records say is
-// brought home later (bring_home), in the order of their stamps. So a page may hold what is not committed: it never gets
-// home. What brings its own protocol stores through direct(), to both.
-// Files:  the domain below writes private pages itself (domain/sync.h). Here they are only marked, so that they may be given
-// back, with every engine that engine/redo.h makes.
-// Before the first private page (logs, tables) both mappings are the same memory, and all goes to the domain below, which
-// knows home addresses only.
+// Memory: home is a second, shared mapping of the same file. store() changes only the private page;
+//         what a record says is brought home later (bring_home), in the order of commit timestamps.
+//         So a page may hold what is not committed, because the page itself never goes home. Code
+//         with a protocol of its own stores through direct(), to both mappings.
+// Files:  the domain below writes private pages itself (domain/sync.h). Here they are only marked,
+//         so that they may be given back. Every engine on files does so.
+// In front of the first private page (logs, tables) both mappings are the same memory, and
+// everything goes to the domain below, which knows only home addresses.
 #pragma once
 
 #include <utility>
@@ -22,10 +24,10 @@ namespace perdure {
 template <Domain D>
 class InPrivatePages {
  public:
-  /// Whether the domain below writes what stands in the pages.
+  /// Whether the domain below writes the private pages itself.
   static constexpr bool kWritesPages = PostingDomain<D>;
 
-  /// `to_home`: from a byte of the private mapping to its home; 0 on files.
+  /// `to_home`: the distance from a byte of the private mapping to its home; 0 on files.
   InPrivatePages(PrivatePages& pages, std::ptrdiff_t to_home, D inner)
       : pages_(&pages), to_home_(to_home), inner_(std::move(inner)) {}
 
@@ -59,12 +61,13 @@ class InPrivatePages {
   }
 
   PrivatePages& pages() { return *pages_; }
-  /// What one write_through() of this thread stored is durable. On files its pages have to stay until then; those of whoever
-  /// never says so, for good.
+  /// Says that what one write_through() of this thread stored is durable. On files its pages have
+  /// to stay until then; if nobody says so, they stay for good.
   void settle(const Word* words, std::size_t count) {
     if (kWritesPages && pages_->contains(words)) pages_->unpin(words, count * kWordBytes);
   }
-  /// What a record says of a word, at home. Before the first private page it is there already.
+  /// Stores what a record says of a word at home. In front of the first private page it is there
+  /// already.
   void bring_home(Word* word, Word value, Word mask)
     requires(!kWritesPages)
   {
@@ -76,7 +79,8 @@ class InPrivatePages {
     }
   }
 
-  /// Where each store is one to the home, too. For recovery, and for structures whose words no record names.
+  /// A domain whose stores go to both mappings: for recovery, and for structures whose words no
+  /// record names.
   class Direct {
    public:
     explicit Direct(InPrivatePages& domain) : domain_(&domain) {}
@@ -134,7 +138,7 @@ class InPrivatePages {
 template <class D>
 concept PrivatePagesDomain = requires { D::kWritesPages; };
 
-/// Whether what is stored is not home yet.
+/// Whether stores through D stay in private pages, over memory, and are not home yet.
 template <class D>
 inline constexpr bool kPrivatePagesOverMemory = false;
 template <PrivatePagesDomain D>

@@ -2,12 +2,12 @@
 // Latency: a decorator that makes a domain as slow as the memory that a paper assumes. Delays are
 // spins on the time-stamp counter, calibrated against the clock at first use.
 //
-// Two emulators, which may be combined: - Mnemosyne §6.1: extra nanoseconds for every flushed or
-//   written-through line, and a bandwidth limit, both paid
-//     at the fence that waits for them;
+// Two emulators, which may be combined:
+//   - Mnemosyne §6.1: extra nanoseconds for every flushed or written-through line, and a bandwidth
+//     limit, both paid at the fence that waits for them;
 //   - SoftWrAP §V: a write-combining buffer of 8 lines that drains one line per T_w; a writer that
-//     finds it full stalls until a line has left, a fence waits until it is empty. A store to the line that came last joins
-//     it there.
+//     finds it full stalls until a line has left, a fence waits until it is empty. A store to the
+//     line that came last joins it there.
 #pragma once
 
 #include <algorithm>
@@ -28,8 +28,8 @@ struct LatencyModel {
   unsigned buffer_lines = 8;
 };
 
-/// The memory of SoftWrAP's evaluation (§V-B): a write-combining buffer of 8 lines, of which one leaves every `line_ns` (T_w);
-/// `wait_ns` (T_s) is what a wait itself takes.
+/// The memory of SoftWrAP's evaluation (§V-B): a write-combining buffer of 8 lines, of which one
+/// leaves every `line_ns` (T_w); `wait_ns` (T_s) is what a wait itself takes.
 constexpr LatencyModel write_combining_buffer(double line_ns, double wait_ns = 220) {
   LatencyModel model;
   model.drain_ns = line_ns;
@@ -101,7 +101,8 @@ class Latency {
   static std::uint64_t to_ticks(double ticks) {
     return static_cast<std::uint64_t>(std::llround(ticks));
   }
-  /// Lines of these bytes that have to be sent; a buffer that combines has the last one, as long as it is not empty.
+  /// Lines of these bytes that have to be sent; a buffer that combines has the last one, as long as
+  /// it is not empty.
   std::uint64_t fresh_lines(const void* address, std::size_t bytes) const {
     const auto first = reinterpret_cast<std::uintptr_t>(address) / kLineBytes;
     const auto last = (reinterpret_cast<std::uintptr_t>(address) + bytes - 1) / kLineBytes;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Primitives: the persistence primitives of a domain behind an interface, for what runs seldom and is compiled once:
-// recovery, truncation, logs that programs bring themselves. What stands on a transaction's path is a template over the
-// domain instead.
+// Primitives: the persistence primitives of a domain behind an interface, for code that runs seldom
+// and is compiled once: recovery, truncation, an application's logs. The code on a transaction's
+// path is a template over the domain instead.
 #pragma once
 
 #include "perdure/domain/domain.h"
@@ -19,7 +19,8 @@ class Primitives {
   virtual bool fence(Site site) = 0;
 };
 
-/// Where a program works in private pages over memory (domain/in_private_pages.h): brings what a record says of a word to its home.
+/// Where a program works in private pages over memory (domain/in_private_pages.h): brings what a
+/// record says of a word to its home.
 class HomeWriter {
  public:
   virtual ~HomeWriter() = default;

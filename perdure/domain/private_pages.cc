@@ -18,7 +18,8 @@ constexpr std::uint64_t kArrays = 3;
 
 PrivatePages::PrivatePages(std::byte* base, Offset begin, Offset end, std::uint64_t most)
     : first_(base + begin), pages_((end - begin) / kPageBytes), most_(most) {
-  // Zeroes that take memory where they are written: a pool's capacity is far more than what it uses.
+  // Zeroes that take memory where they are written: a pool's capacity is far more than what it
+  // uses.
   void* const arrays =
       ::mmap(nullptr, kArrays * pages_ * sizeof(std::uint32_t), PROT_READ | PROT_WRITE,
              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -75,8 +76,8 @@ void PrivatePages::unpin(const void* address, std::size_t bytes) {
              [](std::uint32_t seen) { return (seen & kPins) == kForGood ? seen : seen - 1; });
 }
 void PrivatePages::begin_generation() {
-  // Orders: the generation before the look at the clock. Whoever draws a stamp that this look does not see, sees the
-  //         generation: a draw is a locked instruction as well.
+  // Orders: the generation before the look at the clock. Whoever draws a timestamp that this look
+  //         does not see, sees the generation: a draw is a locked instruction as well.
   generation_.store(after(generation_.load(std::memory_order_relaxed)), std::memory_order_seq_cst);
   std::atomic_thread_fence(std::memory_order_seq_cst);
 }
@@ -103,7 +104,7 @@ std::uint64_t PrivatePages::give_back() {
 
 template <class MayGo>
 std::uint64_t PrivatePages::give_back_some(std::uint64_t count, MayGo may_go) {
-  // A few at a time: whoever stores to one of them meanwhile waits.
+  // A few at a time, because a thread that stores to one of them meanwhile waits.
   std::array<std::uint32_t, 256> going;
   std::uint64_t left = 0;
   for (std::uint64_t next = 0; next < count;) {

@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// PrivatePages: which pages of a private mapping hold stores of their own, and which of those may go back to the system.
+// PrivatePages: which pages of a private mapping hold stores of their own, and which of those may
+// go back to the system.
 //
-// A private mapping shows what is at home (the file, or the memory under it) until a page is stored to; from then on the
-// page is a copy in DRAM, which only this process sees. That is SoftWrAP's alias table without a table: the processor looks
-// up what is committed and not home. When everything stored in a page is home as well, the page is given back, and shows home again.
+// A private mapping shows what is at home (the file, or the memory under it) until a page is stored
+// to; from then on the page is a copy in DRAM, which only this process sees. That is SoftWrAP's
+// alias table without a table: the processor looks up what is committed and not home. When
+// everything stored in a page is home as well, the page is given back, and shows home again.
 //
-// An entry for each page says when it was stored to last, as a *generation*, and how many *pins* it has. Who writes home
-// begins a generation before it looks which commits it takes home:
+// An entry for each page says when the page was last stored to, as a *generation*, and how many
+// *pins* it has. A thread that writes home begins a generation before it looks which commits it
+// takes home:
 //   1. begin a generation            a commit that comes later marks its pages with this one
 //   2. wait for the commits under way; write home what they and those before them stored
 //   3. give back                     pages of an older generation, without a pin
-// What is stored outside commits has a pin for as long as it is not home.
+// A page that was stored to outside commits has a pin until that is home.
 #pragma once
 
 #include <atomic>
@@ -24,8 +27,8 @@ namespace perdure {
 /// Threads: any; steps 1 to 3 one at a time.
 class PrivatePages {
  public:
-  /// Of [base + begin, base + end), whole pages, privately mapped over the bytes of their home. Pages are given back when
-  /// there are more than half of `most`, and the pinned ones.
+  /// Manages [base + begin, base + end), whole pages, privately mapped over the bytes of their
+  /// home. Pages are given back when there are more than half of `most`, not counting pinned ones.
   /// Throws: std::bad_alloc.
   PrivatePages(std::byte* base, Offset begin, Offset end, std::uint64_t most);
   ~PrivatePages();
@@ -34,24 +37,27 @@ class PrivatePages {
 
   bool contains(const void* address) const { return page_of(address) < pages_; }
 
-  /// Before a commit stores there. Requires: contains(); the commit's stamp is drawn.
+  /// Called before a commit stores there. Requires: contains(); the commit's timestamp is drawn.
   void mark(const void* address) {
     std::atomic<std::uint32_t>& entry = entries_[page_of(address)];
     const std::uint32_t seen = entry.load(std::memory_order_relaxed);
     if ((seen & ~kPins) != generation_.load(std::memory_order_relaxed)) mark_anew(entry);
   }
-  /// Keeps the pages of the bytes until unpin(). A page with too many pins is kept for good.   Requires: contains().
+  /// Keeps the pages of the bytes until unpin(). A page with too many pins is kept for good.
+  /// Requires: contains().
   void pin(const void* address, std::size_t bytes);
   void unpin(const void* address, std::size_t bytes);
 
-  /// Pages that are private now, or were a moment ago.
+  /// How many pages are private now, or were a moment ago.
   std::uint64_t count() const { return count_.load(std::memory_order_relaxed); }
-  /// Whether it is time to give some back; and whether a commit should wait for that. Those that have to stay do not count.
+  /// Whether it is time to give some back; and whether a commit should wait for that. Pages that
+  /// have to stay do not count.
   bool are_many() const { return are_more_than(most_ / 2); }
   bool are_too_many() const { return are_more_than(most_); }
 
   void begin_generation();  // step 1
-  /// Step 3, if there are many: first those that were not stored to for a while.   Returns how many went.
+  /// Step 3, if there are many: first those that were not stored to for a while.   Returns how many
+  /// went.
   std::uint64_t give_back();
 
  private:
@@ -79,7 +85,8 @@ class PrivatePages {
     return count() > pinned_.load(std::memory_order_relaxed) + pages &&
            !stuck_.load(std::memory_order_relaxed);
   }
-  /// Gives back those of the first `count` candidates whose generation `may_go`, and returns how many stay.
+  /// Gives back those of the first `count` candidates whose generation `may_go`, and returns how
+  /// many stay.
   template <class MayGo>
   std::uint64_t give_back_some(std::uint64_t count, MayGo may_go);
   /// Ascending pages, whose entries are kGoing.
@@ -92,7 +99,7 @@ class PrivatePages {
   std::atomic<std::uint32_t>* entries_;
   std::uint32_t*
       private_;  // the first listed_: each page whose entry is not 0, or soon; under mutex_
-  std::uint32_t* candidates_;  // of whoever gives back
+  std::uint32_t* candidates_;  // of the thread that gives pages back
   std::uint64_t listed_ = 0;
   std::mutex mutex_;
   std::atomic<std::uint32_t> generation_{kOneGeneration};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Recorded and DropNth: what the crash explorer puts in the place of a real domain.
+// Recorded and DropNth: the domains with which the crash explorer replaces a real one.
 #pragma once
 
 #include <array>
@@ -19,8 +19,8 @@ struct TraceEvent {
     kFlush,         // line at `offset` is written back by the thread's next fence
     kFence,         // completes this thread's flushes and write-throughs
     kSector,        // (files) the sector at `offset` goes to the device; its bytes: sector(value)
-    kSync,  // (files) the device has the `value` bytes from `offset` on (0: all) as handed over so far
-    kMark,  // the scenario acknowledges step `value`: from here on it must survive; it goes on to step `offset`
+    kSync,          // (files) the device has the `value` bytes from `offset` on (0: all)
+    kMark,          // the scenario acknowledges step `value`, which must survive; next is `offset`
   };
   Kind kind;
   std::uint8_t thread;
@@ -74,7 +74,7 @@ class Trace {
   std::vector<std::array<std::byte, kSectorBytes>> sectors_;
 };
 
-/// A memory domain that writes down everything it is asked.
+/// A memory domain that records every call.
 class Recorded : public CachedStores {
  public:
   explicit Recorded(Trace& trace) : trace_(&trace) {}
@@ -122,7 +122,7 @@ struct Omission {
   }
 };
 
-/// A domain that forgets one flush or fence, to prove that the tests notice.
+/// A domain that leaves out one flush or fence, to prove that the tests notice.
 template <Domain Inner>
 class DropNth {
  public:

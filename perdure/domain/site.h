@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Every flush and every fence of the house, each with what breaks without it. The crash explorer
-// leaves them out one by one, and a scenario must notice. A place not in this list cannot flush or
-// fence.
+// Site: every place in the code that flushes or fences, each with what a crash can break without
+// it. The crash explorer leaves them out one by one, and a scenario must notice. Code that is not
+// in this list cannot flush or fence.
 #pragma once
 
 #include <cstddef>
@@ -45,10 +45,10 @@ namespace perdure {
   X(kInPlaceFence, "as kInPlace: the record that leads to the object may become durable first")    \
   X(kHome, "a home word is not written back; once its record is dropped, the update is gone")      \
   X(kHomeBulk, "as kHome, for homes written back only when the log is truncated")                  \
-  X(kTruncateHome, "records are retired while their home words are still on the way")              \
+  X(kTruncateHome, "records are dropped while their home words are still on the way")              \
   X(kRetire,                                                                                       \
-    "the retired stamp is not written back: an old record, alone in its log, is replayed over "    \
-    "newer data")                                                                                  \
+    "the retired timestamp is not written back: an old record, alone in its log, is replayed "     \
+    "over newer data")                                                                             \
   X(kRetireFence, "logs are reused although recovery would still read them")                       \
   X(kHead,                                                                                         \
     "a log's head is not written back: the next lap overwrites words that recovery starts from")   \
@@ -59,7 +59,7 @@ namespace perdure {
   X(kLayoutFence, "as kLayout: the ring may be written before its head")                           \
   X(kAdoptFence, "recovery's home words become durable before the records they come from")         \
   X(kReplayHome, "recovery accepts a record, and its home word is lost by the next power cut")     \
-  X(kReplayFence, "recovery retires records whose home words are still on the way")                \
+  X(kReplayFence, "recovery drops records whose home words are still on the way")                  \
   X(kEraseRing, "half of a torn record stays in the ring and is read as the rest of a later one")  \
   X(kAdopt,                                                                                        \
     "recovery believes log words, heads or sizes that a killed process left in caches; a power "   \

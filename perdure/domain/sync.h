@@ -7,15 +7,17 @@
 // flush() notes pages, fence() writes them and waits for the device, once for all threads that are
 // waiting at that moment (group commit).
 //
-// post() hands pages over without waiting: they reach the device with the next fence of any thread, and *before* what
-// that fence writes. It is how a log that many threads append to is written: a record is posted, and whatever becomes
-// visible after it, in home pages that another thread happens to write, cannot be durable without it.
+// post() hands pages over without waiting: they reach the device with the next fence of any thread,
+// and *before* what that fence writes. It is how a log that many threads append to is written: a
+// record is posted, and whatever becomes visible after it, in home pages that another thread
+// happens to write, cannot be durable without it.
 //
-// A page is written as it stands in the mapping, so it may carry other threads' newer home words. That is harmless: a
-// home word is stored only when its log record is durable or posted. The story of a batch:
+// A page is written as it stands in the mapping, so it may carry other threads' newer home words.
+// That is harmless: a home word is stored only when its log record is durable or posted. The story
+// of a batch:
 //   1. copy home pages      the device must never see a page change under it
 //   2. take what is posted  after the copy: the records of all that the copy carries are among it
-//   3. write that; wait     cut here ⇒ records without home words: replayed
+//   3. write that; wait     crash here ⇒ records without home words: replayed
 //   4. write the copy; wait
 #pragma once
 
@@ -34,8 +36,8 @@
 
 namespace perdure {
 
-/// What threads that share a Sync domain share: the batch in the making, and whether the storage
-/// ever failed.
+/// The state that threads on one Sync domain share: the batch that is being collected, and whether
+/// the storage ever failed.
 template <class Device>
 class SyncGroup {
  public:
@@ -51,7 +53,8 @@ class SyncGroup {
     add(pending, {round_down(offset, kPageBytes), round_up(offset + bytes, kPageBytes)});
   }
 
-  /// Hands `pending` over (and clears it), to be written before anything that is copied from now on.
+  /// Hands `pending` over (and clears it), to be written before anything that is copied from now
+  /// on.
   /// Requires: pages that are posted never go any other way while others use the group.
   /// Durable: after any thread's commit().   False: the storage failed before.   Threads: any.
   bool post(std::vector<Pages>& pending) {
@@ -62,8 +65,8 @@ class SyncGroup {
     return !poisoned();
   }
 
-  /// Writes `pending` (and clears it) and all that is posted, and waits for the device, together with every thread
-  /// waiting now.
+  /// Writes `pending` (and clears it) and all that is posted, and waits for the device, together
+  /// with every thread waiting now.
   /// Durable: on return.   False: the storage failed, now or before.   Threads: any.
   bool commit(std::vector<Pages>& pending) {
     if (poisoned()) {
@@ -105,7 +108,7 @@ class SyncGroup {
   }
 
   bool poisoned() const { return poisoned_.load(std::memory_order_acquire); }
-  /// Tells groups apart for ever: an address may be used again.
+  /// Identifies the group; an address would not, because it may be used again.
   std::uint64_t id() const { return id_; }
   Device& device() { return device_; }
 
@@ -183,7 +186,8 @@ class SyncGroup {
     durable_posts_ = posts;
     return true;
   }
-  /// Writes and waits. `after_posted`: each copy only when the records of what it carries are durable.
+  /// Writes and waits. `after_posted`: each copy only when the records of what it carries are
+  /// durable.
   bool write_copies(const std::vector<Pages>& list, Copy& copy, bool after_posted) {
     for (const Pages& pages : list) {
       for (Offset at = pages.begin; at < pages.end; at += kCopyBytes) {
@@ -235,7 +239,8 @@ class Sync : public CachedStores {
     group_->note(pending(), address, bytes);
   }
   bool fence(Site) { return group_->commit(pending()); }
-  /// What this thread flushed becomes durable with the next fence of any thread, and before what that one writes.
+  /// What this thread flushed becomes durable with the next fence of any thread, and before what
+  /// that one writes.
   bool post(Site) { return group_->post(pending()); }
 
  private:

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The only intrinsics of the house: write-back and non-temporal stores of x86-64.
+// The only machine instructions that the library uses directly: write-back and non-temporal stores
+// of x86-64.
 #pragma once
 
 #include <cstddef>

@@ -9,8 +9,8 @@
 
 namespace perdure {
 
-/// The time of a commit in which a truncation waits for it: from drawing a stamp to having stored
-/// home. The slot announces itself before it draws: see CommitClock.
+/// The part of a commit for which a truncation waits: from drawing a timestamp until the values are
+/// stored home. The slot announces itself before it draws (see CommitClock).
 class CommitWindow {
  public:
   CommitWindow(CommitClock& clock, LogSlot& slot) : slot_(&slot) {
@@ -18,7 +18,7 @@ class CommitWindow {
       // Sequenced before the draw: a truncation that sees the draw sees the announcement.
       next_phase();
       const CommitClock::Draw draw = clock.draw();
-      stamp_ = draw.stamp;
+      timestamp_ = draw.timestamp;
       if (!draw.gate_closed) return;
       leave();
       while (clock.gate_closed()) std::this_thread::yield();
@@ -27,21 +27,22 @@ class CommitWindow {
   ~CommitWindow() { leave(); }
   CommitWindow(const CommitWindow&) = delete;
   CommitWindow& operator=(const CommitWindow&) = delete;
-  std::uint64_t stamp() const { return stamp_; }
+  std::uint64_t timestamp() const { return timestamp_; }
 
  private:
   void leave() { next_phase(); }
-  // Release: a truncation that sees the commit gone also sees its log tail and home stores. No locked addition, which
-  // would wait for the home stores' cache misses: the phase is this thread's alone to change.
+  // Release: a truncation that sees the commit gone also sees its log tail and home stores. No
+  // locked addition, which would wait for the home stores' cache misses: the phase is this thread's
+  // alone to change.
   void next_phase() {
     slot_->phase.store(slot_->phase.load(std::memory_order_relaxed) + 1, std::memory_order_release);
   }
 
   LogSlot* slot_;
-  std::uint64_t stamp_ = 0;
+  std::uint64_t timestamp_ = 0;
 };
 
-/// While it lives no commit is under way.
+/// While it exists, no commit is under way.
 class CommitGate {
  public:
   CommitGate(CommitClock& clock, LogArea& logs) : clock_(&clock) {

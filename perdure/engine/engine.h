@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Engine: what makes a pool's transactions durable. The library has one, Redo (redo.h), stamped for each domain (stamps.h);
-// papers/engines.h lists those of the papers. Its hot paths are compiled for their domain; what a commit calls through this
-// interface is commit() alone.
+// Engine: what makes a pool's transactions durable. The library has one, Redo (redo.h), compiled
+// for each domain (instantiations.h); papers/engines.h lists those of the papers. The hot paths are
+// compiled for their domain: all that a transaction's commit calls through this interface is
+// commit().
 #pragma once
 
 #include <chrono>
@@ -18,7 +19,8 @@ namespace perdure {
 
 class PrivatePages;
 
-/// Words that are committed and not home, as structures outside transactions find them (perdure/wraps.h).
+/// Words that are committed and not home, as structures outside transactions find them
+/// (perdure/wraps.h).
 /// Threads: one; enter() and leave() pair up, load() between them.
 class CommittedWords {
  public:
@@ -29,30 +31,37 @@ class CommittedWords {
   virtual Word load(Offset at, const Word* home) const = 0;
 };
 
-/// One opened pool's engine; also the primitives themselves, for structures that bring their own protocol (perdure::Log).
+/// One opened pool's engine; also the primitives themselves, for structures that bring their own
+/// protocol (perdure::Log).
 class Engine : public Primitives {
  public:
-  /// As people call it.
+  /// The name that people use.
   virtual std::string_view name() const = 0;
-  /// Whether it keeps its promises after a crash; a baseline that benchmarks compare with may not.
+  /// Whether the pool is consistent and complete after a crash; a baseline that benchmarks compare
+  /// with may not be.
   virtual bool is_durable() const { return true; }
-  /// Replays what the logs hold and readies them. First call after construction.
+  /// Replays what the logs hold and makes them ready. This is the first call after construction.
   virtual Result<RecoveryReport> recover() = 0;
-  /// The transaction of a thread's place in the pool, whose log is `slot`. Errors: throws Exception kMisuse.
+  /// Makes the transaction object of a thread whose log is `slot`. Errors: throws Exception
+  /// kMisuse.
   virtual std::unique_ptr<Tx> make_tx(const TxWorld& world, std::size_t slot) = 0;
   /// Whether a transaction may run without ownership records while nobody else is there.
-  virtual bool may_run_alone() const { return true; }
-  /// Where a thread finds words that are committed and not home, outside transactions; null: all are home.
+  virtual bool allows_biased_locking() const { return true; }
+  /// Where a thread finds words that are committed and not home, outside transactions; null: all
+  /// are home.
   /// Throws: std::bad_alloc.
   virtual std::unique_ptr<CommittedWords> committed_words() { return nullptr; }
-  /// Pages that open wraps may store to at once, because nothing but what records say goes home from them; null: none.
+  /// The private pages that open wraps may store to at once, because nothing reaches home from them
+  /// but what records say; null: none.
   virtual PrivatePages* pages_for_open_words() { return nullptr; }
-  /// Whether home words may be those of a transaction that has not committed. Then nobody reads them without transactions.
+  /// Whether home words may be those of a transaction that has not committed. Then nobody may read
+  /// them outside transactions.
   virtual bool changes_in_place() const { return false; }
   /// Makes `tx` durable and visible, and ends it. Throws Conflict (nothing happened; roll back and
   /// retry) or Exception kPoisoned (whether the transaction survives is decided at the next open).
   virtual void commit(Tx& tx, std::size_t slot, Durability durability) = 0;
-  /// Returns when everything committed so far is durable. Errors: throws Exception kPoisoned. Threads: any.
+  /// Returns when everything committed so far is durable. Errors: throws Exception kPoisoned.
+  /// Threads: any.
   virtual void sync() = 0;
   /// Makes `writes` durable and home as one record of its own, outside any transaction.
   virtual void publish(std::span<const MaskedWrite> writes, std::size_t slot) = 0;
@@ -64,8 +73,9 @@ class Engine : public Primitives {
   virtual Truncation truncation() const = 0;
   virtual Result<void> grow(std::uint64_t segments, Word fresh) = 0;
   virtual bool poisoned() const = 0;
-  /// The pool is being closed: everything home, the logs empty and as the library lays them out. What an engine runs in the
-  /// background has ended on return; before that, if the logs are laid out anew.
+  /// Closes the pool: writes everything home, and leaves the logs empty and in the library's own
+  /// layout. The engine's background threads have ended on return, and before the logs are laid out
+  /// anew.
   /// Threads: no other of the program's.
   virtual void close() { truncate(); }
 };
@@ -81,7 +91,7 @@ struct EngineParts {
 /// How a pool gets its engine.
 struct EngineSource {
   std::function<std::unique_ptr<Engine>(const EngineParts&)> make;
-  /// Of an engine with side logs.
+  /// Set for an engine with side logs.
   const SideLogFormat* side_logs = nullptr;
 };
 

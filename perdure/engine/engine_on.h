@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// EngineOn: what every engine of one domain has: its parts, the primitives, and what happens when the storage fails.
+// EngineOn: what every engine of one domain has: its parts, the primitives, and what happens when
+// the storage fails.
 #pragma once
 
 #include <atomic>
@@ -44,10 +45,11 @@ class EngineOn : public Engine {
   }
 
  protected:
-  /// Recovers from whatever logs there are; then, while all are empty, the rings become ours.
+  /// Recovers from whatever logs there are. Then, while all are empty, gives the rings this
+  /// engine's layout.
   Result<RecoveryReport> recover_into(bool with_side_logs) {
     PrimitivesOf<D> plain(domain_);
-    // What is replayed has to be at home at once.
+    // Replay has to store home at once, past private pages.
     auto report =
         parts_.logs->recover(kPrivatePagesOverMemory<D> ? static_cast<Primitives&>(*this)
                                                         : static_cast<Primitives&>(plain));
@@ -56,8 +58,9 @@ class EngineOn : public Engine {
                                   ": a sync failed during recovery; nothing was lost, reopen"};
     return report;
   }
-  /// Before the first append of a log; not when the thread arrives: one that only reads needs no log.
-  /// Requires: nobody else readies it.   Errors: throws Exception kNoSpace, kIo, kPoisoned.
+  /// Prepares a log before its first append, not when its thread arrives: a thread that only reads
+  /// needs no log.
+  /// Requires: no other thread prepares it. Errors: throws Exception kNoSpace, kIo, kPoisoned.
   void ready(std::size_t slot_index) {
     LogSlot& slot = parts_.logs->slot(slot_index);
     const auto at = static_cast<Offset>(reinterpret_cast<std::byte*>(slot.log.ring().words) -
@@ -84,7 +87,7 @@ class EngineOn : public Engine {
   [[no_unique_address]] D domain_;
 
  private:
-  /// For words that no record of ours names.
+  /// Stores past private pages: for words that none of this engine's records names.
   template <class Work>
   void with_direct(Work work) {
     if constexpr (PrivatePagesDomain<D>) {

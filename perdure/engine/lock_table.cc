@@ -8,8 +8,8 @@
 namespace perdure {
 namespace {
 
-/// From here on pages of its own; below, a map and an unmap would cost more than the rest of opening a pool: a crash explorer
-/// opens millions of small ones.
+/// From here on pages of its own; below, a map and an unmap would cost more than the rest of
+/// opening a pool: a crash explorer opens millions of small ones.
 constexpr std::size_t kMapped = std::size_t{64} << 10;
 
 }  // namespace

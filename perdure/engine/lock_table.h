@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Ownership records and the commit clock of the word STM.
 // Source: TinySTM as Mnemosyne uses it (§5): encounter-time locks in a global array, a global
-//         time-stamp counter.
+//         timestamp counter.
 #pragma once
 
 #include <atomic>
@@ -38,21 +38,21 @@ class LockTable {
   Orec* orecs_;
 };
 
-/// The commit clock, with a gate in its lowest bit. A committer draws its stamp with one locked
+/// The commit clock, with a gate in its lowest bit. A committer draws its timestamp with one locked
 /// instruction, which at the same time tells it whether a truncation has closed the gate; a
-/// truncation that has closed it therefore knows that everyone with an older stamp has announced
-/// itself before (the announcement is sequenced before the draw).
+/// truncation that has closed it therefore knows that everyone with an older timestamp has
+/// announced itself before (the announcement is sequenced before the draw).
 class CommitClock {
  public:
   /// Requires: nobody uses the clock yet.
   void start_after(std::uint64_t last) { word_.store(last << 1, std::memory_order_relaxed); }
 
-  /// The stamp of the last commit that may have become visible.
+  /// The timestamp of the last commit that may have become visible.
   std::uint64_t now() const { return word_.load(std::memory_order_acquire) >> 1; }
 
   struct Draw {
-    std::uint64_t stamp;
-    bool gate_closed;  // then the stamp is void
+    std::uint64_t timestamp;
+    bool gate_closed;  // then the timestamp is void
   };
   Draw draw() {
     const std::uint64_t before = word_.fetch_add(2, std::memory_order_acq_rel);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What an engine is told by experts (perdure/expert.h), and by the pool.
+// Options of an engine, set by experts (perdure/expert.h) and by the pool.
 #pragma once
 
 #include <chrono>
@@ -11,26 +11,30 @@
 
 namespace perdure {
 
-/// Where transactions store what they have committed, until it is home.
+/// Where committed words stand until they are home.
 enum class Placement : std::uint8_t {
-  kShared,  // at home; on files in private pages that are written back in bulk
-  kPrivatePages,  // in private pages on memory, too, from which records are brought home in the background (SoftWrAP)
+  /// At home; on files in private pages that are written back in bulk.
+  kShared,
+  /// In private pages on memory, too, and brought home from records in the background (SoftWrAP).
+  kPrivatePages,
 };
 
 constexpr std::string_view placement_name(Placement placement) {
   return placement == Placement::kShared ? "shared" : "private-pages";
 }
 
-/// Below it a log takes an object's words faster than the wait of its own that initialisation in place takes.
+/// Below this size it is faster to log an object's words than to initialise it in place, which
+/// costs a fence.
 inline constexpr std::size_t kInPlaceBytes = 256;
 
-/// What an engine is told besides where its parts are.
+/// Settings of an engine besides its parts.
 struct EngineTuning {
-  /// How long a relaxed commit may stay volatile; zero: as long as nobody asks.
+  /// How long a relaxed commit may stay volatile; zero: until the next strict commit or sync().
   std::chrono::nanoseconds relaxed_delay{0};
   /// Objects from this size on are initialised in place.
   std::size_t in_place_bytes = kInPlaceBytes;
-  /// Logs are emptied when one holds this many bytes, so that recovery has no more to replay; 0: when it is full.
+  /// Logs are emptied when one holds this many bytes, which limits what recovery replays; 0: when
+  /// it is full.
   std::uint64_t log_limit_bytes = 0;
 };
 

@@ -187,7 +187,7 @@ TEST(SoftwrapPagesCost, ACommitWaitsOnce) {
   const auto middle = counters.total();
   pool.checkpoint();
   const auto home = counters.total() - middle;
-  EXPECT_LT(home.flushes, 12u) << "four lines, a stamp, a head";
+  EXPECT_LT(home.flushes, 12u) << "four lines, a timestamp, a head";
 }
 
 /// Wraps of two threads that store bytes of the same words, some of which are aborted.
@@ -228,7 +228,8 @@ TEST_P(SoftwrapPages, WrapsTakeBackTheirOwnBytesOnly) {
   for (std::size_t i = 0; i < sizeof(Bytes); ++i) ASSERT_EQ((*found)[i], models[i % 2][i]) << i;
 }
 
-/// Space whose pages are private, and stay so, becomes a log of the application: both mappings have what it says.
+/// Space whose pages are private, and stay so, becomes a log of the application: both mappings have
+/// what it says.
 TEST(SoftwrapPagesOfALog, ShowWhatItWroteThrough) {
   Image image = Image::formatted(kWide);
   Pool pool = image.paged_pool(Dram{}, 12, 4096).value();

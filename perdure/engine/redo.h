@@ -1,37 +1,44 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Redo: durable memory transactions by write-ahead redo logging.
-// Paper:      Mnemosyne (ASPLOS 2011) §5. Its synchronous truncation is Truncation::kEachCommit, its asynchronous one
-//             kBackground.
-// Deviations: (1) The default on memory, kNextCommit, is *retention*: the home words of a commit are forced by the
-//             thread's next commit, under the fence that its record needs anyway, and the log is emptied only when it is
-//             full, by one persisted stamp for all threads' logs. It saves the paper's two fences for home words and
-//             truncation. (Flushing at the end of the commit itself would be no cheaper to wait for: the next locked
-//             instruction, a lock or a stamp, waits for flushes under way like a fence.)
+// Paper:      Mnemosyne (ASPLOS 2011) §5. Its synchronous truncation is Truncation::kEachCommit,
+//             its asynchronous one kBackground.
+// Deviations: (1) The default on memory, kNextCommit, is *retention*: the home words of a commit
+//             are forced by the thread's next commit, under the fence that its record needs anyway,
+//             and the log is emptied only when it is full, by one persisted timestamp for all
+//             threads' logs. It saves the paper's two fences for home words and truncation.
+//             (Flushing at the end of the commit itself would be no cheaper to wait for: the next
+//             locked instruction, a lock or a timestamp, waits for flushes under way like a fence.)
 //             (2) An aborted transaction writes nothing to the log: records are appended at commit.
-//             (3) The default on files, kWhenFull, writes home words when the log is emptied: forcing random pages at
-//             each commit would cost a second device write.
-//             (4) On files all threads append to one log, in turn: threads that wait for the device together then share
-//             one write of one range, and the log keeps the order of commits, so that one need not wait to be durable
-//             before another builds on it (Durability::kRelaxed). The turn costs nothing beside the device.
+//             (3) The default on files, kWhenFull, writes home words when the log is emptied:
+//             forcing random pages at each commit would cost a second device write.
+//             (4) On files all threads append to one log, under a latch: threads that wait for the
+//             device together then share one write of one range, and the log keeps the order of
+//             commits, so that a commit need not be durable before another builds on it
+//             (Durability::kRelaxed). The latch costs nothing compared with the device.
 //
-// Over a private mapping of memory (domain/in_private_pages.h; Placement::kPrivatePages) 5 stores in private pages, and a truncation, by
-// default in the background, brings words home from the records: SoftWrAP (MSST 2015) with the MMU for its alias table.
+// Over a private mapping of memory (domain/in_private_pages.h; Placement::kPrivatePages) step 5
+// stores in private pages, and a truncation, by default in the background, copies the words home
+// from the records. This is SoftWrAP (MSST 2015) with the MMU for its alias table.
 //
-// An engine that differs in its log only takes another `Log`; papers/ has such ones.
+// An engine that differs in nothing but its log passes another `Log`; papers/ has such engines.
 //
 // The commit of a transaction that wrote anything:
-//   0. force in place  (memory, when it made large objects) what it stored into them is flushed, and waited for; cut here ⇒
-//                      they are free space. The record says so, too: what older ones say of that space is not replayed
-//   1. make room       a full log is emptied first, while no stamp is held; on files, take the turn
-//   2. draw a stamp    from here on a truncation waits for this commit
+//   0. force in place  (on memory, if it made large objects) what it stored into them is flushed
+//                      and waited for; crash here ⇒ they are free space. The record names them, so
+//                      that recovery does not replay what older records say of that space
+//   1. make room       a full log is emptied first, while no timestamp is held; on files the commit
+//                      then takes the log latch
+//   2. draw timestamp  from here on a truncation waits for this commit
 //   3. validate        reads still hold, or Conflict
-//   4. append, fence   cut before the fence ⇒ the record is torn, nothing happened
-//                      cut after it ⇒ recovery replays it: the durability point, the only wait
-//                      on files: append, post, end the turn, fence; relaxed: no fence. Home words that reach the device
-//                      find the record there, because it was posted before (domain/sync.h)
+//   4. append, fence   crash before the fence ⇒ the record is torn, nothing happened
+//                      crash after it ⇒ recovery replays it: the durability point, the only wait
+//                      on files: append, post, release the log latch, fence; relaxed: no fence.
+//                      Home words that reach the device find the record there, because it was
+//                      posted before (domain/sync.h)
 //   5. store home      their write-back is left to the next commit or to a truncation;
-//                      kEachCommit: flush them and fence; cut here ⇒ replayed; drop the record; cut here ⇒ either
-//   6. release locks   others see it only now, so nobody acts on what a cut could take back
+//                      kEachCommit: flush them and fence; crash here ⇒ replayed; drop the record;
+//                      crash here ⇒ either
+//   6. release locks   others see it only now, so nobody acts on what a crash could undo
 //   7. give back       freed space, when no truncation waits for this commit any more
 // From 2 to 6 nothing can fail but the storage (and memory at 4), and that poisons the pool.
 #pragma once
@@ -47,7 +54,8 @@
 
 namespace perdure {
 
-/// What of Redo depends on the log of a slot: the torn-bit log, one wait for a record.
+/// The part of Redo that depends on the log of a slot. Here it is the torn-bit log, which waits
+/// once for a record.
 struct TornbitCommits {
   static constexpr std::string_view kName = "redo";
   static constexpr bool kSideLogs = false;
@@ -64,7 +72,8 @@ struct TornbitCommits {
   }
   /// Whether nothing that was committed is in the ring, or everything is retired.
   static bool is_empty(const LogSlot& slot) { return slot.log.head() == slot.log.tail(); }
-  /// What was committed from `start` on may have home words that are not durable; what came before has none.
+  /// What was committed from `start` on may have home words that are not durable; what came before
+  /// has none.
   static void open_from(LogSlot& slot, std::uint64_t start) { slot.unfenced_from = start; }
   /// Whether a log that may hold `usable(count)` of its `count` words is half full.
   template <class Usable>
@@ -105,7 +114,7 @@ class Redo : public EngineOn<D> {
     refuse_if_poisoned();
     if constexpr (PrivatePagesDomain<D>) make_pages_few();
     commit_buffered(tx, slot_index, durability);
-    if constexpr (PrivatePagesDomain<D>) retire_soon(slot_index);
+    if constexpr (PrivatePagesDomain<D>) truncate_soon(slot_index);
   }
 
   /// The commit told above.
@@ -117,18 +126,18 @@ class Redo : public EngineOn<D> {
     const bool waits = durability == Durability::kStrict || !shared_ || forces_home();
     if (!waits) start_flusher();
 
-    Turn turn = make_room(slot_index, record.size(), tx.writes().size());  // 1
+    LogLatch latch = make_room(slot_index, record.size(), tx.writes().size());  // 1
     {
       const CommitWindow window(*parts_.clock, parts_.logs->slot(slot_index));  // 2
-      const std::uint64_t stamp = window.stamp();
-      tx.validate_at(stamp);                           // 3
-      append(slot_index, turn, stamp, record, waits);  // 4
+      const std::uint64_t timestamp = window.timestamp();
+      tx.validate_at(timestamp);                            // 3
+      append(slot_index, latch, timestamp, record, waits);  // 4
       store_home(slot_index, tx.writes());             // 5
-      tx.make_visible(stamp);                          // 6
+      tx.make_visible(timestamp);                      // 6
     }
     tx.finish();  // 7
     if (!waits) flusher_.nudge();
-    if (spill.used()) spill.retire();
+    if (spill.used()) spill.truncate_logs();
   }
 
   void publish(std::span<const MaskedWrite> writes, std::size_t slot_index) override {
@@ -136,9 +145,9 @@ class Redo : public EngineOn<D> {
     // Its own: this may run while a commit's record is being spilled.
     std::vector<Word> record(1, 0);
     record::encode_entries(writes, record);
-    Turn turn = make_room(slot_index, record.size(), writes.size());
+    LogLatch latch = make_room(slot_index, record.size(), writes.size());
     const CommitWindow window(*parts_.clock, parts_.logs->slot(slot_index));
-    append(slot_index, turn, window.stamp(), record, true);
+    append(slot_index, latch, window.timestamp(), record, true);
     store_home(slot_index, writes);
   }
 
@@ -166,7 +175,8 @@ class Redo : public EngineOn<D> {
       refuse_if_poisoned();
       const CommitGate gate(*parts_.clock, *parts_.logs);
       empty_closed_logs();
-      // Relaxed: commits read it after drawing a stamp, and none can before the gate opens again.
+      // Relaxed: commits read it after drawing a timestamp, and none can before the gate opens
+      // again.
       mode_.store(resolved(truncation), std::memory_order_relaxed);
     }
     if (mode() == Truncation::kBackground) start_consumer();
@@ -191,8 +201,8 @@ class Redo : public EngineOn<D> {
  protected:
   friend class Spill<Redo>;
   void initialise_in_place(Tx& tx) {
-    // On files a new object's pages would be a write of their own, beside the log's, that each commit has to wait for.
-    // In a private mapping they would have to go home past the records.
+    // On files a new object's pages would be a write of their own, beside the log's, that each
+    // commit has to wait for. In a private mapping they would have to go home past the records.
     if (!kPrivatePages && parts_.region->domain() != DomainKind::kSync &&
         parts_.region->superblock().version >= kInPlaceSinceVersion)
       tx.initialise_through(this, parts_.tuning.in_place_bytes);
@@ -200,9 +210,10 @@ class Redo : public EngineOn<D> {
 
   void forget(Offset, std::uint64_t) {}  // what was written there stands nowhere else
 
-  /// The right to append to the log that all share, from making room on: nobody else takes that room. Who has it never
-  /// waits for a truncation. Empty where each thread has a log of its own.
-  using Turn = std::unique_lock<std::mutex>;
+  /// The log latch: the right to append to the log that all threads share. A commit holds it from
+  /// making room on, so that nobody else takes that room; its holder never waits for a truncation.
+  /// Empty where each thread has a log of its own.
+  using LogLatch = std::unique_lock<std::mutex>;
   /// The slot whose log the thread of `slot_index` appends to.
   LogSlot& log_slot(std::size_t slot_index) { return parts_.logs->slot(shared_ ? 0 : slot_index); }
 
@@ -215,35 +226,36 @@ class Redo : public EngineOn<D> {
         domain_.flush(parts_.region->template at<std::byte>(object.low), object.high - object.low,
                       Site::kInPlace);
     }
-    // Orders: new objects before the record that leads to them. Torn bits vouch for the record only, and it cannot vouch for
-    //         the objects, which later transactions change.
+    // Orders: new objects before the record that leads to them. Torn bits vouch for the record
+    //         only, and it cannot vouch for the objects, which later transactions change.
     if (any && !domain_.fence(Site::kInPlaceFence)) fail();
   }
 
   /// Errors: throws Exception kPoisoned when the storage failed, or memory: whether the record is
   /// durable is then not known, and decided at the next open.
-  void append(std::size_t slot_index, Turn& turn, std::uint64_t stamp, std::span<Word> record,
-              bool waits) {
+  void append(std::size_t slot_index, LogLatch& latch, std::uint64_t timestamp,
+              std::span<Word> record, bool waits) {
     try {
       LogSlot& mine = parts_.logs->slot(slot_index);
       LogSlot& slot = log_slot(slot_index);
-      record[0] = record::header(stamp, {record.data() + 1, record.size() - 1});
+      record[0] = record::header(timestamp, {record.data() + 1, record.size() - 1});
       const std::uint64_t start = slot.log.tail();
       const bool was_empty = Log::is_empty(slot);
       if (!Log::append(slot, domain_, record)) fail();
       if constexpr (PostingDomain<D>) {
         if (shared_) {
-          // Orders: this record before the home stores below, whoever writes their pages, and before every record that
-          // builds on it. Without it a cut may keep those and lose this one.
+          // Orders: this record before the home stores below, whoever writes their pages, and
+          // before every record that builds on it. Without it a crash may keep those and lose this
+          // one.
           if (!domain_.post(Site::kLogPost)) fail();
-          turn.unlock();
+          latch.unlock();
         }
       }
       flush_last_homes(mine, was_empty);
       if (!waits) return;
-      // Orders: all log words before the home stores below. Without it a cut may keep a home store
-      // whose record is torn, and recovery could not take it back. The same wait makes the home
-      // words of the last commit durable.
+      // Orders: all log words before the home stores below. Without it a crash may keep a home
+      // store whose record is torn, and recovery could not take it back. The same wait makes the
+      // home words of the last commit durable.
       if (slot.log.make_durable(domain_)) {
         if (mode() == Truncation::kNextCommit && !shared_) Log::open_from(slot, start);
         mine.unflushed_lines.clear();
@@ -253,10 +265,10 @@ class Redo : public EngineOn<D> {
     }
     fail();
   }
-  /// Starts the write-back of the home words of the commit before.
-  /// `was_empty`: whether the slot's log was, before what is being committed.
+  /// Starts the write-back of the home words of the previous commit.
+  /// `was_empty`: whether the slot's log was empty before this commit.
   void flush_last_homes(LogSlot& mine, bool was_empty) {
-    if (!shared_ && was_empty) mine.unflushed_lines.clear();  // a truncation saw to them
+    if (!shared_ && was_empty) mine.unflushed_lines.clear();  // a truncation has written them back
     for (const Offset line : mine.unflushed_lines)
       domain_.flush(parts_.region->template at<std::byte>(line), kLineBytes, Site::kHome);
   }
@@ -288,18 +300,20 @@ class Redo : public EngineOn<D> {
     for (const Offset line : mine.unflushed_lines)
       domain_.flush(parts_.region->template at<std::byte>(line), kLineBytes, Site::kHome);
     mine.unflushed_lines.clear();
-    // Orders: the home words before the head that drops their record; in the log, before whatever retires it.
+    // Orders: the home words before the head that drops their record; in the log, before whatever
+    //         drops it there.
     if (!domain_.fence(Site::kTruncateHome)) fail();
     if (!Log::kSideLogs) return drop(slot_index);
-    // Nothing is dropped yet: a record of the side log that stays would be replayed over what a later one stored.
-    // Truncations need not look at either again.
+    // Nothing is dropped yet: a record of the side log that stays would be replayed over what a
+    // later one stored. Truncations need not look at either again.
     Log::open_from(mine, mine.log.tail());
   }
   void drop(std::size_t slot_index) {
-    // From a shared log only while nobody else commits, whose record may lie before this one; else it waits for the
-    // next, or for a full log. (Nor waits this for a turn: who has it may wait for a gate, and that for this commit.)
-    const Turn turn = shared_ ? Turn(turn_, std::try_to_lock) : Turn();
-    if (shared_ && !(turn && alone(slot_index))) return;
+    // From a shared log only while nobody else commits, whose record may lie before this one; else
+    // it waits for the next, or for a full log. (This does not wait for the latch either: its
+    // holder may wait for a closed gate, which waits for this commit.)
+    const LogLatch latch = shared_ ? LogLatch(log_latch_, std::try_to_lock) : LogLatch();
+    if (shared_ && !(latch && alone(slot_index))) return;
     PrimitivesOf<D> primitives(domain_);
     if (!parts_.logs->drop(primitives, shared_ ? 0 : slot_index)) fail();
   }
@@ -310,26 +324,27 @@ class Redo : public EngineOn<D> {
     return true;
   }
 
-  /// Room in the log for a record of `payload` words, and in memory for what a commit of `writes`
-  /// words needs once it may not fail any more. Returns the turn to use it.
-  Turn make_room(std::size_t slot_index, std::size_t payload, std::size_t writes) {
+  /// Makes room in the log for a record of `payload` words, and in memory for what a commit of
+  /// `writes` words needs once it must not fail any more. Returns the latch under which that room
+  /// may be used.
+  LogLatch make_room(std::size_t slot_index, std::size_t payload, std::size_t writes) {
     auto& lines = parts_.logs->slot(slot_index).unflushed_lines;
     lines.reserve(lines.size() + writes);
     LogSlot& slot = log_slot(slot_index);
     const std::uint64_t words = TornbitLog::log_words(payload);
     for (;;) {
-      Turn turn;
-      if (shared_) turn = Turn(turn_);
-      // Acquire: who sees the log ready sees its head.
+      LogLatch latch;
+      if (shared_) latch = LogLatch(log_latch_);
+      // Acquire: a thread that sees the log ready sees its head.
       if (slot.ready.load(std::memory_order_acquire) && has_room(slot.log, words)) {
         slot.log.reserve_memory(words);
-        return turn;
+        return latch;
       }
-      if (shared_) turn.unlock();
+      if (shared_) latch.unlock();
       empty_log(slot_index, words);
     }
   }
-  /// What of a log of `count` words or records may be in use.
+  /// How much of a log of `count` words or records may be in use.
   std::uint64_t usable(std::uint64_t count) const { return (count * usable_part_) >> kPartBits; }
   std::uint64_t unused(std::uint64_t count) const { return count - usable(count); }
   static constexpr unsigned kPartBits = 32;  // a ring has at most 2^27 words
@@ -343,7 +358,7 @@ class Redo : public EngineOn<D> {
   bool has_room(const TornbitLog& log, std::uint64_t words) const {
     return log.free_words() >= words + unused(log.ring().count);
   }
-  /// Readies the log, and empties it if `words` do not fit.
+  /// Makes the log ready for use, and empties it if `words` do not fit.
   void empty_log(std::size_t slot_index, std::uint64_t words) {
     LogSlot& slot = log_slot(slot_index);
     const std::lock_guard lock(truncation_);
@@ -352,7 +367,7 @@ class Redo : public EngineOn<D> {
     if (!has_room(slot.log, words)) empty_full_log();
   }
 
-  // ---- truncation (engine/redo_truncation.h) --------------------------------------------------------
+  // ---- truncation (engine/redo_truncation.h) ----------------------------------------------------
 
   /// Requires: truncation_ held, this thread not committing.
   void empty_logs();
@@ -363,19 +378,20 @@ class Redo : public EngineOn<D> {
   /// Drops what has been committed by now from the logs while commits go on.
   /// Requires: truncation_ held, this thread not committing.
   void consume();
-  void consume_up_to(std::uint64_t last_stamp);
+  void consume_up_to(std::uint64_t last_timestamp);
   void start_consumer();
   void wake_consumer(const LogSlot& slot);
   bool is_half_full(const LogSlot& slot) const {
     return Log::is_half_full(slot, [this](std::uint64_t count) { return usable(count); });
   }
-  /// With private pages, after a commit.
-  void retire_soon(std::size_t slot_index)
+  /// With private pages, after a commit: has them written back in the background if there are many.
+  void truncate_soon(std::size_t slot_index)
     requires PrivatePagesDomain<D>;
 
   // ---- relaxed durability -----------------------------------------------------------------------
 
-  /// So that what is posted becomes durable within PoolOptions::relaxed_delay of a nudge.
+  /// Starts the thread that makes what is posted durable within PoolOptions::relaxed_delay of a
+  /// nudge.
   void start_flusher() {
     if (parts_.tuning.relaxed_delay.count() == 0) return;
     std::call_once(flusher_started_, [this] {
@@ -394,13 +410,13 @@ class Redo : public EngineOn<D> {
         "private pages over memory are written back in the background or when there are "
         "many; no other truncation than background and when-full");
   }
-  /// Of private pages, before a commit that may need more of them.
+  /// Writes private pages back and gives them back, before a commit that may need more of them.
   void make_pages_few()
     requires PrivatePagesDomain<D>
   {
     if (!domain_.pages().are_too_many()) return;
     const std::lock_guard lock(truncation_);
-    if (!domain_.pages().are_too_many()) return;  // another thread saw to it
+    if (!domain_.pages().are_too_many()) return;  // another thread has done it
     refuse_if_poisoned();
     empty_full_log();
   }
@@ -415,7 +431,7 @@ class Redo : public EngineOn<D> {
   }
 
   const bool shared_;                // one log for all threads
-  std::mutex turn_;                  // to append to it
+  std::mutex log_latch_;             // the right to append to it
   const std::uint64_t usable_part_;  // of each log
   std::atomic<Truncation> mode_;
   std::mutex truncation_;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// When and how logs are emptied: while commits stand still, or, by a consumer in the background, while they go on.
+// When and how logs are emptied: while commits stand still, or, by a consumer in the background,
+// while they go on.
 #pragma once
 
 #include <exception>
@@ -39,19 +40,20 @@ void Redo<D, Log>::empty_full_log() {
 template <Domain D, class Log>
 void Redo<D, Log>::consume() {
   if constexpr (PrivatePagesDomain<D>) domain_.pages().begin_generation();
-  const std::uint64_t last_stamp = parts_.clock->now();
+  const std::uint64_t last_timestamp = parts_.clock->now();
   LogArea& logs = *parts_.logs;
-  // A commit with a stamp up to the last announced itself before it drew. Those under way now may be among them.
+  // A commit announces itself before it draws its timestamp. So all commits up to the last
+  // timestamp have announced themselves, and those under way now may be among them.
   for (std::size_t i = 0; i < logs.slot_count(); ++i) {
     const std::uint64_t phase = logs.slot(i).phase.load(std::memory_order_acquire);
     while ((phase & 1) != 0 && logs.slot(i).phase.load(std::memory_order_acquire) == phase)
       std::this_thread::yield();
   }
-  consume_up_to(last_stamp);
+  consume_up_to(last_timestamp);
   if constexpr (PrivatePagesDomain<D>) domain_.pages().give_back();
 }
 template <Domain D, class Log>
-void Redo<D, Log>::consume_up_to(std::uint64_t last_stamp) {
+void Redo<D, Log>::consume_up_to(std::uint64_t last_timestamp) {
   PrimitivesOf<D> primitives(domain_);
   bool consumed = false;
   if constexpr (kPrivatePages) {
@@ -66,15 +68,15 @@ void Redo<D, Log>::consume_up_to(std::uint64_t last_stamp) {
       D* domain_;
     };
     BringHome home(domain_);
-    consumed = parts_.logs->consume(primitives, last_stamp, LogArea::Homes::kFlush, &home);
+    consumed = parts_.logs->consume(primitives, last_timestamp, LogArea::Homes::kFlush, &home);
   } else {
-    consumed = parts_.logs->consume(primitives, last_stamp);
+    consumed = parts_.logs->consume(primitives, last_timestamp);
   }
   if (!consumed) fail();
 }
 
-/// Logs are emptied when they are half full, or after 10 ms: a consumer that comes later writes a line that many
-/// commits changed once.
+/// Logs are emptied when they are half full, or after 10 ms: a consumer that comes later writes a
+/// line that many commits changed once.
 template <Domain D, class Log>
 void Redo<D, Log>::start_consumer() {
   consumer_.start(
@@ -85,7 +87,8 @@ void Redo<D, Log>::start_consumer() {
           consumed_ = parts_.clock->now();
           consume();
         } catch (const std::exception&) {
-          // Out of memory or a storage that failed: the engine is poisoned, and the next commit says so.
+          // Out of memory or a storage that failed: the engine is poisoned, and the next commit
+          // says so.
           poison();
         }
         return !poisoned();
@@ -97,9 +100,10 @@ template <Domain D, class Log>
 void Redo<D, Log>::wake_consumer(const LogSlot& slot) {
   if (is_half_full(slot)) consumer_.nudge();
 }
-/// The background is the default of private pages over memory: its thread starts when there is something to do, not with the pool.
+/// The background is the default of private pages over memory: its thread starts when there is
+/// something to do, not with the pool.
 template <Domain D, class Log>
-void Redo<D, Log>::retire_soon(std::size_t slot_index)
+void Redo<D, Log>::truncate_soon(std::size_t slot_index)
   requires PrivatePagesDomain<D>
 {
   if (mode() != Truncation::kBackground) return;

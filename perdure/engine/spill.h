@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Spill: a record larger than half of what the log may hold goes to space reserved in the heap; the ring then only names
-// it.
-//   1. reserve space; empty the logs    no older record may, at replay, write into that space
-//   2. write the entries there; fence   cut here ⇒ nobody names them; never allocated
+// Spill: a record larger than half of what the log may hold stands in space reserved in the heap;
+// the record in the ring only names that space.
+//   1. reserve space; empty the logs    no older record may be replayed into that space
+//   2. write the entries there; fence   crash here ⇒ nobody names them; never allocated
 //   3. the ring record names them       from here on as any other record
 //   4. empty the logs again             then the space may be reused
 #pragma once
@@ -28,9 +28,11 @@ class Spill {
   Spill(const Spill&) = delete;
   Spill& operator=(const Spill&) = delete;
   bool used() const { return space_ != 0; }
-  /// After the commit: the ring names the spilled entries, and both go before their space is reused.
-  /// Errors: throws Exception kPoisoned; of memory, too: the transaction is committed, and nobody may take it back.
-  void retire() {
+  /// Empties the logs after the commit, so that no record names the spilled entries when their
+  /// space is reused.
+  /// Errors: throws Exception kPoisoned; of memory, too: the transaction is committed, and nobody
+  ///         may take it back.
+  void truncate_logs() {
     try {
       engine_->truncate();
     } catch (const std::bad_alloc&) {

@@ -16,8 +16,9 @@
 namespace perdure {
 namespace {
 
-/// New objects from so many bytes on, and the first of a transaction, are written past the cache. The lines of others are
-/// flushed at the commit: a locked instruction, as the next ownership record's, waits for writes past the cache.
+/// New objects from so many bytes on, and the first of a transaction, are written past the cache.
+/// The lines of others are flushed at the commit: a locked instruction, as the next ownership
+/// record's, waits for writes past the cache.
 constexpr std::uint64_t kStreamedBytes = 1024;
 
 }  // namespace
@@ -57,7 +58,7 @@ void Tx::begin(bool read_only, bool tracked) {
   read_only_ = read_only;
   tracked_ = tracked;
   doomed_ = false;
-  alone_ = world_->solitude != nullptr && place_.begin(*world_->solitude);
+  alone_ = world_->biased_locking != nullptr && place_.begin(*world_->biased_locking);
   plain_until_ = snapshot_ = world_->clock->now();
   if (always_apart_) [[unlikely]] {
     if (looks_apart_) plain_until_ = 0;
@@ -257,8 +258,8 @@ void* Tx::allocate(std::size_t bytes) {
     throw;
   }
   if (home_stores_ != nullptr && bytes >= in_place_bytes_ && initialises_in_place()) {
-    // Whoever still reads what was there before came after this transaction began alone, and so did who freed it. Then the
-    // stores need ownership records.
+    // Whoever still reads what was there before came after this transaction began alone, and so did
+    // who freed it. Then the stores need ownership records.
     if (alone_ && !still_alone()) conflict();
     in_place_.push_back({object, round_up(bytes, kWordBytes)});
     apart_ = true;
@@ -282,13 +283,14 @@ void Tx::free(void* object) {
 }
 
 void Tx::outdate(Offset begin, std::uint64_t bytes) {
-  // Drawn in any case: what a pool's file holds does not depend on who else was there.
-  const std::uint64_t version = world_->clock->draw().stamp;
+  // A timestamp is drawn even when running alone: the contents of a pool's file do not depend on
+  // other threads.
+  const std::uint64_t version = world_->clock->draw().timestamp;
   if (alone_) {  // nobody reads what was there before; who begins later finds it free
     if (!still_alone()) conflict();
     return;
   }
-  if (world_->solitude != nullptr) world_->solitude->end_unless(place_);
+  if (world_->biased_locking != nullptr) world_->biased_locking->end_unless(place_);
   std::vector<Read> outdated;  // what this gave a new version, and the old one
   for (Offset line = round_down(begin, kLineBytes); line < begin + bytes; line += kLineBytes) {
     LockTable::Orec& orec = world_->locks->of(line);
@@ -302,7 +304,7 @@ void Tx::outdate(Offset begin, std::uint64_t bytes) {
         break;
       }
       if (LockTable::locked(current)) {
-        // Not for ever: its owner may wait for a lock that the caller holds.
+        // The wait is bounded: the owner may wait for a lock that the caller holds.
         if (waited > 1000) conflict();
         std::this_thread::yield();
       } else if (LockTable::version(current) >= version) {
@@ -329,7 +331,7 @@ void Tx::collect_heap_writes() {
   if (allocated_.empty() && freed_.empty()) return;
   MaskedWrites& writes = heap_writes();
   for (const Offset object : allocated_) {
-    // Born and freed in the same transaction: the bitmap never hears of it.
+    // Allocated and freed in the same transaction: the bitmap does not change.
     if (!freed_.contains(object)) world_->heap->publish_writes(object, writes);
   }
   for (const Offset object : freed_) {
@@ -380,12 +382,12 @@ void Tx::store_volatile() noexcept {
   volatile_writes_.clear();
 }
 
-void Tx::make_visible(std::uint64_t stamp) noexcept {
+void Tx::make_visible(std::uint64_t timestamp) noexcept {
   if (!volatile_writes_.empty()) store_volatile();
-  last_stamp_ = stamp;
+  last_timestamp_ = timestamp;
   // Release: whoever sees the new version sees the home stores made under the lock.
   for (const Lock& lock : locks_)
-    lock.orec->store(LockTable::unlocked(stamp), std::memory_order_release);
+    lock.orec->store(LockTable::unlocked(timestamp), std::memory_order_release);
   locks_.clear();
 }
 
@@ -418,9 +420,9 @@ void Tx::roll_back() noexcept {
   if (!readable || locks_.empty()) {
     for (const Lock& lock : locks_) lock.orec->store(lock.before, std::memory_order_release);
   } else {
-    // What was stored in place is another object's memory to a reader who still holds a pointer to that; see outdate(). Or it
-    // stood where others read, and is gone again.
-    const std::uint64_t version = LockTable::unlocked(world_->clock->draw().stamp);
+    // What was stored in place is another object's memory to a reader who still holds a pointer to
+    // that; see outdate(). Or it stood where others read, and is gone again.
+    const std::uint64_t version = LockTable::unlocked(world_->clock->draw().timestamp);
     for (const Lock& lock : locks_) lock.orec->store(version, std::memory_order_release);
   }
   std::size_t index = 0;

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Tx: the word STM of the pool's engine: encounter-time locking, write-back, validated reads (Mnemosyne §5). It knows
-// nothing of persistence: a commit hands its writes to the engine, which decides when they are durable.
+// Tx: the word STM of the pool's engine: encounter-time locking, write-back, validated reads
+// (Mnemosyne §5). It knows nothing of persistence: a commit hands its writes to the engine, which
+// decides when they are durable.
 //
-// Another engine brings a transaction type of its own, derived from this one (Engine::make_tx). What it does differently is
-// asked for where this type has a slow path anyway: a transaction that made large new objects stores into them where they
-// are, so each store looks whether there are any (apart_). A type that always stores apart sets that for good; one whose
-// committed words may stand elsewhere than at home says that no version is home (plain_until_). The paths of this type
-// have no test for either.
+// Another engine brings a transaction type of its own, derived from this one (Engine::make_tx). Its
+// differences hook into slow paths that this type has anyway. A transaction that made large new
+// objects stores directly into them, so each store tests whether there are any (apart_); a type
+// that always stores apart from the write set sets that flag for good. A type whose committed words
+// may stand elsewhere than at home says that no version is home (plain_until_). So the fast paths
+// of this type have no test for either.
 #pragma once
 
 #include <atomic>
@@ -14,8 +16,8 @@
 #include <type_traits>
 
 #include "perdure/base/offset_set.h"
+#include "perdure/engine/biased_locking.h"
 #include "perdure/engine/lock_table.h"
-#include "perdure/engine/solitude.h"
 #include "perdure/engine/write_set.h"
 #include "perdure/error.h"
 #include "perdure/tx.h"
@@ -38,11 +40,12 @@ struct TxWorld {
   CommitClock* clock;
   Heap* heap;
   Engine* engine;  // makes durable what the heap needs for a reservation
-  /// Addresses from base on that are persistent. Where that is all of them (an ordinary pool) a store elsewhere is
-  /// refused; in a persistent address space what lies outside is volatile: isolated, but not logged.
+  /// How many bytes from base on are persistent. In an ordinary pool these are all, and a store
+  /// elsewhere is refused; in a persistent address space what lies outside is volatile: isolated,
+  /// but not logged.
   std::uint64_t range_bytes = ~std::uint64_t{0};
-  /// Null: no transaction is ever alone.
-  Solitude* solitude = nullptr;
+  /// Null: every transaction uses ownership records.
+  BiasedLocking* biased_locking = nullptr;
 };
 
 /// One thread's transaction, reused from one to the next.
@@ -98,26 +101,28 @@ class alignas(kLineBytes) Tx {
   /// Errors: Exception kMisuse for a foreign pointer.
   std::size_t usable_bytes(const void* object);
 
-  // ---- the face of wraps (perdure/wraps.h) --------------------------------------------------------
-  /// The bytes of the mask become those of the value.
+  // ---- the face of wraps (perdure/wraps.h) ------------------------------------------------------
+  /// Stores the bytes of the value that the mask selects.
   void store_bytes(const MaskedWrite& write) {
     refuse_unless_storable(write.offset);
     lock(write.offset);
     put(write.offset, write.value, write.mask);
   }
-  /// The commit publishes what the caller has reserved in the heap. Without a commit it stays the caller's.
+  /// The commit publishes what the caller has reserved in the heap. Without a commit it stays the
+  /// caller's.
   /// Requires: before the transaction allocates for itself.
   void publish_for_caller(Offset reserved);
 
-  // ---- the face of compiled transactions: any address, byte by byte ------------------------------
-  /// As read() and write(), but exactly these bytes are touched: what lies beside them in the same word may be written
-  /// outside transactions at the same time, as C and C++ allow.
+  // ---- the face of compiled transactions: any address, byte by byte -----------------------------
+  /// As read() and write(), but exactly these bytes are touched: what lies beside them in the same
+  /// word may be written outside transactions at the same time, as C and C++ allow.
   void read_exact(void* to, const void* from, std::size_t bytes);
   void write_exact(void* to, const void* from, std::size_t bytes);
   /// At most 8 bytes inside one aligned word.
   Word load_piece(Offset offset, std::size_t bytes);
   void store_piece(Offset offset, Word value, std::size_t bytes);
-  /// What the transaction has done so far, to come back to (closed nesting). Locks and reads stay.
+  /// The state of the transaction, which roll_back_to() restores (closed nesting). Locks and reads
+  /// stay.
   struct Savepoint {
     MaskedWrites writes;
     MaskedWrites volatile_writes;
@@ -127,17 +132,18 @@ class alignas(kLineBytes) Tx {
   };
   Savepoint save();
   void roll_back_to(const Savepoint& savepoint);
-  /// Lets others wait until nothing older than a stamp is running (PoolCore::quiesce). Call before begin().
+  /// Announces the transaction, so that others can wait until none older than a timestamp is
+  /// running (PoolCore::quiesce). Call it before begin().
   void announce() {
     announcing_ = true;
     announced_.store(0, std::memory_order_relaxed);
-    // Orders: the announcement before the snapshot is drawn. Without it a committer could miss this transaction, which
-    //         still reads what the committer then takes for its own.
+    // Orders: the announcement before the snapshot is drawn. Without it a committer could miss this
+    //         transaction, which still reads what the committer then takes for its own.
     std::atomic_thread_fence(std::memory_order_seq_cst);
   }
   /// The snapshot of a running transaction that announced itself; else the largest number.
   std::uint64_t announced() const { return announced_.load(std::memory_order_acquire); }
-  std::uint64_t last_stamp() const { return last_stamp_; }
+  std::uint64_t last_timestamp() const { return last_timestamp_; }
 
   // ---- the face that engines and the pool see ---------------------------------------------------
   bool active() const { return active_; }
@@ -145,11 +151,13 @@ class alignas(kLineBytes) Tx {
   /// move (always for updates; for readers only after untracked attempts kept meeting newer data).
   void begin(bool read_only, bool tracked);
   bool read_only() const { return read_only_; }
-  /// Whether it runs without isolation, because nobody else is there (engine/solitude.h).
+  /// Whether it runs without isolation, because no other thread uses the pool
+  /// (engine/biased_locking.h).
   bool alone() const { return alone_; }
-  /// Before a commit: whether it may go on. (Not if it ran alone and somebody has come.)
-  bool claim_commit() { return !alone_ || place_.claim(*world_->solitude); }
-  Solitude::Place& place() { return place_; }
+  /// Called before a commit; returns whether it may go on. (It may not if it ran alone and another
+  /// thread has come.)
+  bool claim_commit() { return !alone_ || place_.claim(*world_->biased_locking); }
+  BiasedLocking::Place& place() { return place_; }
   bool has_updates() const {
     return !writes_.empty() || stored_apart_ || !allocated_.empty() || !freed_.empty();
   }
@@ -161,9 +169,10 @@ class alignas(kLineBytes) Tx {
   bool nothing_to_log() const { return writes_.empty() && !stored_apart_; }
   MaskedWrites& writes() { return writes_.writes(); }
 
-  // ---- initialisation in place --------------------------------------------------------------------
-  /// A new object that the transaction stores to where it is: nobody else sees it before the commit, and if that never
-  /// comes, it is free space. An abort has nothing to undo.
+  // ---- initialisation in place ------------------------------------------------------------------
+  /// A new object into which the transaction stores directly. Nobody else sees it before the
+  /// commit; if the transaction never commits, the object is free space, so an abort has nothing to
+  /// undo.
   struct InPlace {
     Offset begin;
     std::uint64_t bytes;
@@ -172,8 +181,8 @@ class alignas(kLineBytes) Tx {
     bool streamed = false;  // more was written through
     bool used() const { return streamed || low < high; }
   };
-  /// From the next allocation on, objects of at least `least_bytes` are initialised in place, through `stores`. The commit
-  /// then makes in_place() durable before any record that leads there.
+  /// From the next allocation on, objects of at least `least_bytes` are initialised in place,
+  /// through `stores`. The commit then makes in_place() durable before any record that leads there.
   void initialise_through(Primitives* stores, std::size_t least_bytes) {
     home_stores_ = stores;
     in_place_bytes_ = least_bytes;
@@ -181,23 +190,25 @@ class alignas(kLineBytes) Tx {
   const GrowingArray<InPlace>& in_place() const { return in_place_; }
 
   std::uint64_t snapshot() const { return snapshot_; }
-  /// Before a commit under `stamp`, which was drawn already. Throws Conflict unless everything read is still what it was.
-  void validate_at(std::uint64_t stamp) const {
-    if (stamp != snapshot_ + 1 && !validate())
+  /// Called before a commit under `timestamp`, which has been drawn already. Throws Conflict unless
+  /// everything read is still what it was.
+  void validate_at(std::uint64_t timestamp) const {
+    if (timestamp != snapshot_ + 1 && !validate())
       throw Conflict{};  // else nobody has committed since the snapshot
   }
-  /// After the commit: makes it visible under `stamp`.
-  void make_visible(std::uint64_t stamp) noexcept;
-  /// Then: gives freed space back and ends the transaction. It may wait for the heap, and whoever has
-  /// the heap may wait for commits under way: not one of those any more.
+  /// Called after the commit: makes it visible under `timestamp`.
+  void make_visible(std::uint64_t timestamp) noexcept;
+  /// Called then: gives freed space back and ends the transaction. It may wait for the heap's lock,
+  /// whose holder may wait for commits under way. So this transaction must not be one of those any
+  /// more.
   void finish() noexcept;
   /// Undoes everything. Never fails.
   void roll_back() noexcept;
-  /// Takes space of the heap, which is the caller's until it is published or cancelled; what the heap needs for that becomes
-  /// durable first.
+  /// Reserves space in the heap, which is the caller's until it is published or cancelled. What the
+  /// heap needs for that becomes durable first.
   /// Errors: as Heap::reserve() and Engine::publish(); may end the attempt with a Conflict.
   Offset reserve(std::uint64_t bytes);
-  /// Gives the lines of free space a new version, before something writes them past the
+  /// Gives the lines of free space a new version, before something writes them outside
   /// transactions. Without it a reader that still holds a pointer to what was freed there would
   /// take the new bytes for the object's. May end the attempt with a Conflict.
   void outdate(Offset begin, std::uint64_t bytes);
@@ -205,14 +216,15 @@ class alignas(kLineBytes) Tx {
   bool doomed() const { return doomed_; }
 
  protected:
-  // ---- what the transaction type of another engine does differently -------------------------------
-  /// Its stores are all put_apart(). Call in the constructor.
+  // ---- what the transaction type of another engine does differently -----------------------------
+  /// All its stores go through put_apart(). Call this in the constructor.
   void always_store_apart() { always_apart_ = apart_ = true; }
-  /// Committed words may stand elsewhere than at home: they are all committed_word(). Requires: never alone.
+  /// Committed words may stand elsewhere than at home: all loads go through committed_word().
+  /// Requires: no biased locking.
   void always_look_apart() { looks_apart_ = always_apart_ = apart_ = true; }
-  /// In began(): this transaction stores as the library's do.
+  /// Called in began(): this transaction stores as those of the library do.
   void store_plainly() { apart_ = false; }
-  /// There is something to commit besides the write set.
+  /// Says that there is something to commit besides the write set.
   void stored_apart() { stored_apart_ = true; }
   /// Takes the ownership record of `at`. May end the attempt with a Conflict.
   void own(Offset at);
@@ -220,12 +232,12 @@ class alignas(kLineBytes) Tx {
   bool put_in_place(Offset at, Word value, Word mask);
   WriteSet& write_set() { return writes_; }
   const WriteSet& write_set() const { return writes_; }
-  /// Of a type that does either: the transaction begins, and has ended.
+  /// Called when the transaction has begun, and when it has ended.
   virtual void began() {}
   virtual void ended() noexcept {}
   /// Stores to a word that the transaction owns. Called while apart_.
   virtual void put_apart(Offset at, Word value, Word mask);
-  /// What one of writes() holds.
+  /// The value of one of writes().
   virtual Word own_value(const MaskedWrite& mine) const { return mine.value; }
   /// The word at an aligned offset, as it was committed last.
   virtual Word committed_word(Offset at) const { return load_word(home(at)); }
@@ -276,9 +288,10 @@ class alignas(kLineBytes) Tx {
       return put_apart(at, value, mask);
     writes_.put(at, value, mask);
   }
-  /// The object that `at` lies in, if it is still initialised in place; else null.
+  /// The object that `at` lies in, if it is being initialised in place; else null.
   InPlace* in_place_at(Offset at);
-  /// Writes whole lines in place, if `at` starts one. Returns how many bytes of `from` it took, or 0.
+  /// Writes whole lines in place, if `at` starts one. Returns how many bytes of `from` it took, or
+  /// 0.
   std::size_t stream_in_place(Offset at, const char* from, std::size_t bytes);
   /// Where a word that is read stands.
   enum class Source : std::uint8_t {
@@ -289,11 +302,11 @@ class alignas(kLineBytes) Tx {
   /// What `take(source)` returns, as it was at one moment of the snapshot.
   template <class Take>
   Word validated(Offset at, Take take);
-  /// read() for when others may be there, or what is read may have been written.
+  /// read() when other threads may be there, or when the transaction may have written what is read.
   void read_by_lines(void* to, const void* from, std::size_t bytes);
   Word load_at(Offset at) {
     if (!alone_) return load_among_others(at);
-    // Most words that are read have not been written.
+    // The transaction has not written most words that it reads.
     const Word value = set_of(at).may_hold(at) ? owned_word(at) : load_word(home(at));
     if (!still_alone()) [[unlikely]]
       conflict();
@@ -313,7 +326,8 @@ class alignas(kLineBytes) Tx {
     __builtin_prefetch(home(at), 1);  // the commit will store there
     own(at);
   }
-  /// Where a transaction may store: the heap, the parts, volatile memory, and (for the pool itself) the root table.
+  /// Whether a transaction may store at `at`: in the heap, the parts, volatile memory, and (for the
+  /// pool itself) the root table.
   bool storable(Offset at) const {
     return inside(at, kWordBytes, world_->heap_begin,
                   world_->heap_end->load(std::memory_order_relaxed)) ||
@@ -329,8 +343,8 @@ class alignas(kLineBytes) Tx {
   /// Whether everything read is still what it was.
   bool validate() const;
   void grow(std::uint64_t segments, std::uint64_t least);
-  /// The heap's answer about an object, unless the question came from a state that another commit
-  /// has overtaken.
+  /// Returns the heap's answer about an object; a Conflict if the question came from a state that
+  /// another commit has changed.
   template <class Question>
   std::invoke_result_t<Question&> ask_heap(Question question) {
     try {
@@ -345,7 +359,7 @@ class alignas(kLineBytes) Tx {
     if (alone_) return !still_alone();
     return tracked_ ? !validate() : world_->clock->now() != snapshot_;
   }
-  bool still_alone() const { return place_.still_alone(*world_->solitude); }
+  bool still_alone() const { return place_.still_alone(*world_->biased_locking); }
   void extend();
 
   const TxWorld* world_;
@@ -370,14 +384,14 @@ class alignas(kLineBytes) Tx {
   GrowingArray<InPlace> in_place_;
   std::size_t in_place_from_ = 0;  // objects before this one are buffered or logged like all others
   bool announcing_ = false;
-  std::uint64_t last_stamp_ = 0;
+  std::uint64_t last_timestamp_ = 0;
   std::atomic<std::uint64_t> announced_{~std::uint64_t{0}};
   OffsetSet allocated_;
   std::size_t callers_ = 0;  // of allocated_, the first ones
   OffsetSet freed_;
   HeapCache* const heap_cache_;  // its own
   std::size_t slot_;
-  Solitude::Place place_;
+  BiasedLocking::Place place_;
 };
 
 template <class Take>

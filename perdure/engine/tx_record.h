@@ -10,7 +10,8 @@
 
 namespace perdure {
 
-/// The record of `tx`, in memory of this thread; whoever draws its stamp fills in its first word.
+/// Encodes the record of `tx` in memory of this thread. Whoever draws the commit timestamp fills in
+/// the first word.
 /// Throws: std::bad_alloc.
 inline std::span<Word> encode(Tx& tx) {
   thread_local WordBuffer buffer;

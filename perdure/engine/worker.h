@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Worker: a thread of the engine that does one job now and then.
+// Worker: a background thread of the engine with one job.
 #pragma once
 
 #include <sched.h>
@@ -19,8 +19,8 @@ class Worker {
  public:
   ~Worker() { stop(); }
 
-  /// Runs `job` in a thread of its own: after each nudge, `delay` later; and every `interval` without one, if that is
-  /// not zero. `job` returns whether to go on.
+  /// Runs `job` in a thread of its own: after each nudge, `delay` later; and every `interval`
+  /// without one, if that is not zero. `job` returns whether to go on.
   /// Requires: not running. Errors: std::system_error.
   void start(std::function<bool()> job, std::chrono::nanoseconds delay,
              std::chrono::nanoseconds interval) {
@@ -38,7 +38,8 @@ class Worker {
   void stop() {
     if (!thread_.joinable()) return;
     if (::getpid() != pid_) {
-      // Forked: the thread is not there, but the condition knows it as a waiter, and its destructor would wait for it.
+      // Forked: the thread is not there, but the condition knows it as a waiter, and its destructor
+      // would wait for it.
       (void)wake_.release();
       return thread_.detach();
     }
@@ -54,14 +55,16 @@ class Worker {
   void nudge() {
     if (nudged_.load(std::memory_order_relaxed)) return;  // the job is still to come
     nudged_.store(true, std::memory_order_seq_cst);
-    // Orders: the nudge before this look, as run() says that it sleeps before it looks for a nudge: one sees the other.
+    // Orders: the nudge before this look, as run() says that it sleeps before it looks for a nudge:
+    //         one sees the other.
     if (!asleep_.load(std::memory_order_seq_cst)) return;
     const std::lock_guard lock(mutex_);
     wake_->notify_one();
   }
 
  private:
-  /// A new thread runs where the one that made it does; pinned beside that one it would only take its time.
+  /// A new thread inherits the CPU affinity of the one that made it. If that one is pinned, both
+  /// would share its CPU.
   static void run_where_the_program_may() {
     cpu_set_t allowed;
     if (::sched_getaffinity(::getpid(), sizeof(allowed), &allowed) == 0)  // of the first thread

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The writes of one transaction, in order, and a way to find a word among them. Where a transaction executes in the log, a
-// write's `value` is the place of the record that holds it (xil::Place): Tx knows which.
+// WriteSet: the writes of one transaction, in order, and an index of the words among them. In an
+// engine that executes in the log (papers/blurred), a write's `value` is the place of the record
+// that holds the value.
 #pragma once
 
 #include "perdure/base/growing_array.h"
@@ -42,8 +43,8 @@ class WriteSet {
       return;
     }
     filter_ |= filter_bit(offset);
-    // Field by field: pushed whole, it would be put together on the stack by words and copied by pairs of words, and each
-    // such load waits for its stores to leave the core's buffer.
+    // Field by field: pushed whole, it would be put together on the stack by words and copied by
+    // pairs of words, and each such load waits for its stores to leave the core's buffer.
     MaskedWrite& fresh = writes_.append();
     fresh.offset = offset;
     fresh.value = value;

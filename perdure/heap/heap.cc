@@ -296,12 +296,6 @@ Heap::Extent Heap::object_around(Offset at) const {
   return part;
 }
 
-void Heap::release_cache(Cache& cache) {
-  for (std::uint32_t& block : cache.block) {
-    if (block != 0) disown(std::exchange(block, 0));
-  }
-}
-
 // ---- looking ------------------------------------------------------------------------------------
 
 void Heap::for_each_object(const std::function<void(Offset, std::uint64_t)>& visit) const {

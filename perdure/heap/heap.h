@@ -5,9 +5,9 @@
 //
 // Reserve, then publish. reserve() takes space in volatile memory only; the caller's transaction
 // publishes it by committing the masked writes of publish_writes() together with the pointer that
-// receives it. A cut before that commit leaves nothing to give back: the bitmap never knew. Free is
-// the mirror image: the bits are cleared by the commit, and only then can the space be reserved
-// again.
+// receives it. A crash before that commit leaves nothing to give back, because the bitmap never
+// knew. Free is the mirror image: the bits are cleared by the commit, and only then can the space
+// be reserved again.
 //
 // All that is volatile here (free bits, lists, owners) is rebuilt by open(), which reads and checks
 // every word of metadata. Source: Mnemosyne (ASPLOS 2011) §4.3. Deviation: extents instead of
@@ -30,7 +30,7 @@
 
 namespace perdure {
 
-/// The superblocks that a thread allocates from. Give it back with Heap::release_cache().
+/// The superblocks that a thread allocates from, until the pool is closed.
 struct HeapCache {
   std::array<std::uint32_t, heap_layout::kClasses> block{};  // 1 + global block number; 0: none
 };
@@ -57,7 +57,8 @@ class Heap {
   Result<void> open(std::vector<std::string>* findings = nullptr);
 
   /// Takes space for `bytes` (16-byte aligned), contents undefined. Volatile until published.
-  /// Returns 0 when a Change has to be made first, and then it is to be called again (Tx::reserve does both).
+  /// Returns 0 when a Change has to be made first, and then it is to be called again (Tx::reserve
+  /// does both).
   /// Errors: throws Exception kNoSpace (pool unchanged), kInvalid (0 bytes).
   Offset reserve(Cache& cache, std::uint64_t bytes);
   class Change;
@@ -80,14 +81,14 @@ class Heap {
     Offset begin;
     std::uint64_t bytes;
   };
-  /// The object that `at` lies in, live or not; of one larger than kMostKept, and where there is none, an aligned part around `at`.
+  /// The object that `at` lies in, live or not; of one larger than kMostKept, and where there is
+  /// none, an aligned part around `at`.
   /// Threads: any; where the heap changes meanwhile, either answer.
   Extent object_around(Offset at) const;
   static constexpr std::uint64_t kMostKept = 512;
 
   /// Bytes that belong to the live or reserved object at `object`.
   std::uint64_t usable_bytes(Offset object) const;
-  void release_cache(Cache& cache);
 
   Usage usage() const;
   /// Calls `visit(offset, bytes)` for every published object. Threads: none else may allocate or
@@ -142,12 +143,14 @@ class Heap {
   std::array<ClassList, heap_layout::kClasses> classes_;
 };
 
-/// What has to become durable before a reservation can be made: a superblock, a segment of blocks, a larger pool. The heap
-/// itself makes nothing durable; it says, step by step, what whoever reserves has to do:
+/// Describes what has to become durable before a reservation can be made: a superblock, a segment
+/// of blocks, a larger pool. The heap itself makes nothing durable; it says, step by step, what its
+/// caller has to do:
 ///   Heap::Change change(heap, cache, bytes);
 ///   while (change.next()) { ... }
-/// A step has happened when the next one is asked for. A change that is left before then, by an exception, ends with the
-/// step before; the heap is whole in either case, as it is after a crash between two steps.
+/// A step has happened when the next one is asked for. If an exception ends the change before then,
+/// it ends with the previous step; the heap is consistent in either case, as it is after a crash
+/// between two steps.
 /// Threads: one. It holds the heap's lock: nobody else changes metadata meanwhile.
 class Heap::Change {
  public:
@@ -159,12 +162,14 @@ class Heap::Change {
   /// False: there is nothing more to do.
   bool next();
 
-  // ---- the step: in this order, what of it is not empty --------------------------------------------
-  /// Free space that becomes metadata: who still reads there has to see a conflict (Tx::outdate).
+  // ---- the step: in this order, what of it is not empty -----------------------------------------
+  /// Free space that becomes metadata: a transaction that still reads there must get a Conflict
+  /// (Tx::outdate).
   Extent outdated{};
   /// To be made durable as one atomic record.
   MaskedWrites writes;
-  /// So many segments are to be added to the pool; where there is no room for them, `least_segments`.
+  /// How many segments are to be added to the pool; where there is no room for them,
+  /// `least_segments`.
   std::uint64_t segments = 0;
   std::uint64_t least_segments = 0;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Where blocks come from: segments that are formatted, grown or reclaimed; and what is as large as blocks and segments
-// themselves. Requires: blocks_mutex_ held, of all that is not a reservation.
+// Where blocks come from: segments that are formatted, grown or reclaimed; and objects as large as
+// blocks and segments. Everything but reservations requires that blocks_mutex_ is held.
 #include <algorithm>
 
 #include "perdure/heap/heap.h"
@@ -15,7 +15,8 @@ using heap_layout::SegmentKind;
 void Heap::add_segment(std::uint64_t index, SegmentKind kind, std::uint64_t argument) {
   auto fresh = std::make_unique<Segment>(blocks_per_segment_, kind, argument);
   if (Segment* old = segments_[index].load(std::memory_order_relaxed)) {
-    // A transaction that another has overtaken may still look at it. It happens once per segment.
+    // It is kept, because a transaction with an older snapshot may still look at it. This happens
+    // once per segment.
     replaced_.reserve(replaced_.size() + 1);
     replaced_.emplace_back(old);
   }
@@ -142,7 +143,8 @@ void Heap::Change::plan_for_blocks(std::size_t size_class, std::uint64_t blocks)
   }
 }
 
-/// By an eighth of the pool rather than by `least`, so that a loading pool does not sync the file's size all the time.
+/// Grows by an eighth of the pool rather than by `least`, so that a pool that is being filled does
+/// not sync the file's size all the time.
 void Heap::Change::grow_by(std::uint64_t least) {
   kind_ = Kind::kGrow;
   least_segments = least;
@@ -190,8 +192,8 @@ void Heap::Change::done() {
   }
 }
 
-/// A free block becomes an empty superblock. Its own record, ahead of the caller's transaction: a crash afterwards leaves an
-/// empty superblock, which is no leak.
+/// A free block becomes an empty superblock. Its own record, ahead of the caller's transaction: a
+/// crash afterwards leaves an empty superblock, which is no leak.
 void Heap::Change::activate() {
   last_ = true;
   const std::size_t objects = heap_layout::objects_in_block(size_class_);
@@ -217,8 +219,8 @@ void Heap::Change::done_activating() {
   cache_->block[size_class_] = static_cast<std::uint32_t>(at_ + 1);
 }
 
-/// A free segment gets class words, in records that the smallest ring can hold. A crash between them leaves class words in a
-/// segment that is still free. Bitmaps come with activate().
+/// A free segment gets class words, in records that the smallest ring can hold. A crash between
+/// them leaves class words in a segment that is still free. Bitmaps come with activate().
 void Heap::Change::format() {
   constexpr std::uint64_t kWordsPerRecord = 128;
   const std::uint64_t blocks = heap_->blocks_per_segment_;

@@ -180,8 +180,6 @@ void run_against_model(std::uint64_t seed, int steps, std::uint64_t largest) {
       const Offset dropped = on.reserve(1 + random() % 5000);
       ASSERT_EQ(model.count(dropped), 0u);
       on.heap->cancel(dropped);
-    } else if (dice < 99) {
-      on.heap->release_cache(on.cache);
     } else {
       const auto before = on.objects();
       const Heap::Usage usage = on.heap->usage();
@@ -259,7 +257,6 @@ TEST(Heap, EmptySuperblocksServeOtherSizes) {
     EXPECT_GT(all.size() * bytes, 300 * kKiB)
         << "objects of " << bytes << " bytes find the space of those before";
     for (const Offset object : all) on.free(object);
-    on.heap->release_cache(on.cache);
   }
 }
 
@@ -478,7 +475,6 @@ void churn(HeapOnImage& on, int threads, int steps, const std::vector<std::uint6
         }
       }
       for (const auto& object : mine) check_and_free(object);
-      on.heap->release_cache(cache);
     });
   }
   for (std::thread& thread : running) thread.join();
@@ -526,10 +522,8 @@ TEST(HeapThreads, ReclaimingEmptySuperblocksNeverMeetsAFreeUnderWay) {
           on.free(mine.back());
           mine.pop_back();
         }
-        if (i % 16 == 0) on.heap->release_cache(cache);
       }
       for (const Offset object : mine) on.free(object);
-      on.heap->release_cache(cache);
     });
   }
   for (std::thread& thread : small) thread.join();
@@ -563,7 +557,6 @@ TEST(HeapReclaim, WhatCouldNotBePublishedIsStillASuperblock) {
   } catch (const Exception&) {  // full
   }
   for (const Offset object : objects) on.free(object);
-  on.heap->release_cache(on.cache);
   for (int left = 3; left >= 0; --left) {
     on.publishes_left = left;
     EXPECT_THROW((void)on.reserve(40'000), Exception);

@@ -42,7 +42,8 @@ struct Heap::Segment {
       free_bits[block / 64] &= ~bit;
     }
   }
-  /// The first of `count` free blocks in a row; blocks.size() if there are not so many.   Requires: blocks_mutex_.
+  /// The first of `count` free blocks in a row; blocks.size() if there are not so many.
+  /// Requires: blocks_mutex_.
   std::uint64_t find_run(std::uint64_t count) {
     if (count >= no_run_) return blocks.size();
     bool any = false;
@@ -71,8 +72,8 @@ struct Heap::Segment {
 
  private:
   static constexpr std::uint64_t kUnknown = ~std::uint64_t{0};
-  /// So many free blocks in a row, or more, are not here. What is filled by large objects has a rest that is too short for
-  /// the next one, and is not searched for each of them.
+  /// So many free blocks in a row, or more, are not here. What is filled by large objects has a
+  /// rest that is too short for the next one, and is not searched for each of them.
   std::uint64_t no_run_ = kUnknown;
 };
 

@@ -2,9 +2,9 @@
 // CommitLog: the log that TornbitLog is compared with (Mnemosyne's "base"): words as they are,
 // sealed by a commit record after a fence of its own. Two waits where the torn bit needs one.
 //
-//   1. append writes [count][words…] through   cut here ⇒ no commit record there; not seen
+//   1. append writes [count][words…] through   crash here ⇒ no commit record there; not seen
 //   2. fence                                   orders the body before what vouches for it
-//   3. the commit record seals the position    cut here ⇒ not seen
+//   3. the commit record seals the position    crash here ⇒ not seen
 //   4. fence                                   returned ⇒ seen by every later recovery
 //
 // A commit record is the sealed position of its append: a stale one, from an earlier lap, names

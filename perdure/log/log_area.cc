@@ -9,9 +9,9 @@
 namespace perdure {
 namespace {
 
-/// At a million commits a second it is reached in four years; a file that claims more would have
-/// the next timestamps overflow their 48 bits.
-constexpr std::uint64_t kMaxStamp = std::uint64_t{1} << 47;
+/// A million commits a second reach it in four years. In a file that claims more, the next
+/// timestamps would soon overflow their 48 bits.
+constexpr std::uint64_t kMaxTimestamp = std::uint64_t{1} << 47;
 
 }  // namespace
 
@@ -80,8 +80,8 @@ bool LogArea::lay_out(Primitives& primitives, bool with_side_logs) {
     slot.side = side_log_at(i, side);
     slot.ready.store(false, std::memory_order_relaxed);
   }
-  // Orders: "never used" before the ring is written for the other layout. Without it recovery could read what
-  //         prepare() writes as records of the layout before.
+  // Orders: "never used" before the ring is written for the other layout. Without it recovery could
+  //         read what prepare() writes as records of the layout before.
   return !changed || primitives.fence(Site::kLayoutFence);
 }
 
@@ -104,12 +104,13 @@ bool LogArea::prepare(Primitives& primitives, std::size_t index) {
 
 // ---- recovery -----------------------------------------------------------------------------------
 
-Result<std::vector<LogArea::Record>> LogArea::collect(std::uint64_t& last_stamp,
+Result<std::vector<LogArea::Record>> LogArea::collect(std::uint64_t& last_timestamp,
                                                       bool check_targets) {
   const auto retired = unseal(load_word(&region_->state()->retired_stamp.word), kSaltRetired);
-  if (!retired) return damaged("the retired stamp (byte 4160) fails its check");
-  if (*retired >= kMaxStamp) return damaged("the retired stamp (byte 4160) is out of range");
-  last_stamp = *retired;
+  if (!retired) return damaged("the retired timestamp (byte 4160) fails its check");
+  if (*retired >= kMaxTimestamp)
+    return damaged("the retired timestamp (byte 4160) is out of range");
+  last_timestamp = *retired;
   std::vector<Record> records;
   dirty_.assign(slots_.size(), false);
   spilled_.clear();
@@ -122,15 +123,16 @@ Result<std::vector<LogArea::Record>> LogArea::collect(std::uint64_t& last_stamp,
     std::uint64_t end = reader.position();
     for (;;) {
       Record next;
-      const record::Found found = record::read(reader, next.stamp, next.entries);
+      const record::Found found = record::read(reader, next.timestamp, next.entries);
       if (found == record::Found::kNothing) break;
       const std::string where =
           "log " + std::to_string(i) + ", the record at word " + std::to_string(end);
       if (found == record::Found::kCorrupt) return damaged(where + " fails its checksum");
       end = reader.position();
       dirty_[i] = true;
-      if (next.stamp <= *retired) continue;
-      if (next.stamp >= kMaxStamp) return damaged(where + " has a stamp that is out of range");
+      if (next.timestamp <= *retired) continue;
+      if (next.timestamp >= kMaxTimestamp)
+        return damaged(where + " has a timestamp that is out of range");
       if (!expand_spill(next))
         return damaged(where + " names spilled entries that fail their checksum");
       if (check_targets && !targets_valid(next))
@@ -139,12 +141,12 @@ Result<std::vector<LogArea::Record>> LogArea::collect(std::uint64_t& last_stamp,
     }
     dirty_[i] = dirty_[i] || slots_[i]->log.has_remains(end);
   }
-  for (const Record& record : records) last_stamp = std::max(last_stamp, record.stamp);
+  for (const Record& record : records) last_timestamp = std::max(last_timestamp, record.timestamp);
   std::sort(records.begin(), records.end(),
-            [](const Record& a, const Record& b) { return a.stamp < b.stamp; });
+            [](const Record& a, const Record& b) { return a.timestamp < b.timestamp; });
   for (std::size_t i = 1; i < records.size(); ++i) {
-    if (records[i].stamp == records[i - 1].stamp)
-      return damaged("two log records carry the stamp " + std::to_string(records[i].stamp));
+    if (records[i].timestamp == records[i - 1].timestamp)
+      return damaged("two log records carry the timestamp " + std::to_string(records[i].timestamp));
   }
   forget_overtaken(records);
   return records;
@@ -155,11 +157,11 @@ Result<void> LogArea::collect_side_log(std::size_t index, std::uint64_t retired,
                                        std::vector<Record>& records) {
   SideLog* const side = slots_[index]->side.get();
   if (side == nullptr) return {};
-  const auto take = [&](std::uint64_t stamp, std::uint64_t place,
+  const auto take = [&](std::uint64_t timestamp, std::uint64_t place,
                         std::span<const MaskedWrite> writes) -> std::optional<std::string> {
     const std::string where = ", the transaction that ends at record " + std::to_string(place);
-    if (stamp >= kMaxStamp) return where + " has a stamp that is out of range";
-    Record record{stamp, {}};
+    if (timestamp >= kMaxTimestamp) return where + " has a timestamp that is out of range";
+    Record record{timestamp, {}};
     record::encode_entries(writes, record.entries);
     if (check_targets && !targets_valid(record)) return where + " writes outside the pool's data";
     records.push_back(std::move(record));
@@ -177,7 +179,7 @@ Result<RecoveryReport> LogArea::recover(Primitives& primitives) {
   auto collected = collect(report.last_stamp);
   if (!collected) return collected.error();
   adopt(domain);
-  // Orders: the records before their home words. Without it a cut could keep a part of the home
+  // Orders: the records before their home words. Without it a crash could keep a part of the home
   // words and lose the record, which only the caches of a killed process held. With no record to
   // apply, the next fence is soon enough.
   bool durable = collected->empty() || domain.fence(Site::kAdoptFence);
@@ -189,17 +191,17 @@ Result<RecoveryReport> LogArea::recover(Primitives& primitives) {
     });
     ++report.records_replayed;
   }
-  // Orders: home words before the stamp that makes recovery ignore their records.
+  // Orders: home words before the timestamp that makes recovery ignore their records.
   durable = (report.records_replayed == 0 || domain.fence(Site::kReplayFence)) && durable;
   const bool any_dirty = std::find(dirty_.begin(), dirty_.end(), true) != dirty_.end();
-  if (any_dirty) durable = retire(primitives, report.last_stamp) && durable;
+  if (any_dirty) durable = store_retired_timestamp(primitives, report.last_stamp) && durable;
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     if (!dirty_[i]) continue;
     slots_[i]->log.erase_from(domain, slots_[i]->log.head());
     if (slots_[i]->side) slots_[i]->side->settle(domain);
     ++report.logs_erased;
   }
-  // Orders: the erased and adopted words before the first new record. Without it a cut could keep
+  // Orders: the erased and adopted words before the first new record. Without it a crash could keep
   // the start of that record and, behind it, the rest of an old one; or a head and a size from
   // before what it builds on.
   durable = domain.fence(Site::kEraseFence) && durable;
@@ -255,7 +257,8 @@ bool LogArea::targets_valid(const Record& record) const {
       });
 }
 
-/// Takes out of each record what a later one says to have been initialised in place, and what says so.
+/// Removes from each record the words that a later record says were initialised in place, and the
+/// entries that say so.
 void LogArea::forget_overtaken(std::vector<Record>& records) {
   InPlaceSpans spans;
   for (const Record& record : records) {
@@ -263,7 +266,7 @@ void LogArea::forget_overtaken(std::vector<Record>& records) {
         record.entries, [](const MaskedWrite&) { return true; },
         [](Offset, Word, Word) { return false; },
         [&](Offset offset, std::uint64_t words) {
-          spans.add(offset, words * kWordBytes, record.stamp);
+          spans.add(offset, words * kWordBytes, record.timestamp);
           return true;
         });
   }
@@ -272,7 +275,7 @@ void LogArea::forget_overtaken(std::vector<Record>& records) {
   for (Record& record : records) {
     writes.clear();
     for_each_write(record, [&](const MaskedWrite& write) {
-      if (!spans.overtakes(write.offset, record.stamp)) writes.push_back(write);
+      if (!spans.overtakes(write.offset, record.timestamp)) writes.push_back(write);
     });
     record.entries.clear();
     if (!writes.empty()) record::encode_entries(writes, record.entries);
@@ -287,9 +290,9 @@ bool LogArea::expand_spill(Record& record) {
   if (record.entries.size() != 3) return false;
   const Offset offset = record::entry_offset(record.entries[0]);
   const std::uint64_t count = record.entries[1];
-  // Spilled records stand in space that was theirs alone: together they cannot be larger than the
-  // pool. Else a small file that names the same place in many records would take any amount of
-  // memory.
+  // Spilled records each stand in space of their own, so together they cannot be larger than the
+  // pool. Without this check a small file that names the same place in many records would take any
+  // amount of memory.
   spilled_words_ += std::min(count, kMax48);
   if (spilled_words_ > region_->grown_bytes() / kWordBytes ||
       !inside(offset, count * kWordBytes, region_->superblock().heap_offset,
@@ -306,26 +309,26 @@ bool LogArea::expand_spill(Record& record) {
 
 // ---- truncation ---------------------------------------------------------------------------------
 
-bool LogArea::retire(Primitives& primitives, std::uint64_t stamp) {
+bool LogArea::store_retired_timestamp(Primitives& primitives, std::uint64_t timestamp) {
   Word* const word = &region_->state()->retired_stamp.word;
-  primitives.store(word, seal(stamp, kSaltRetired));
+  primitives.store(word, seal(timestamp, kSaltRetired));
   primitives.flush(word, kWordBytes, Site::kRetire);
-  // Orders: the stamp before any head moves and before any ring word is reused or erased.
+  // Orders: the timestamp before any head moves and before any ring word is reused or erased.
   return primitives.fence(Site::kRetireFence);
 }
 
-bool LogArea::truncate(Primitives& primitives, std::uint64_t last_stamp, Site home_site) {
+bool LogArea::truncate(Primitives& primitives, std::uint64_t last_timestamp, Site home_site) {
   AnyDomain domain(primitives);
   lines_.clear();
   for (auto& slot : slots_) {
     if (slot->log.head() != slot->log.tail())
-      note_lines(slot->log, slot->unfenced_from, last_stamp);
+      note_lines(slot->log, slot->unfenced_from, last_timestamp);
   }
-  begin_side_truncations(domain, last_stamp, false);
+  begin_side_truncations(domain, last_timestamp, false);
   flush_lines(primitives, home_site);
-  // Orders: all home words before the stamp that retires their records.
+  // Orders: all home words before the timestamp that makes recovery ignore their records.
   bool durable = primitives.fence(Site::kTruncateHome);
-  durable = durable && retire(primitives, last_stamp);
+  durable = durable && store_retired_timestamp(primitives, last_timestamp);
   if (!durable) return false;  // the records stay
   for (auto& slot : slots_) {
     if (slot->log.head() == slot->log.tail()) continue;
@@ -339,28 +342,28 @@ bool LogArea::truncate(Primitives& primitives, std::uint64_t last_stamp, Site ho
   return primitives.fence(Site::kHeadFence);
 }
 
-bool LogArea::consume(Primitives& primitives, std::uint64_t last_stamp, Homes homes,
+bool LogArea::consume(Primitives& primitives, std::uint64_t last_timestamp, Homes homes,
                       HomeWriter* elsewhere) {
   AnyDomain domain(primitives);
   lines_.clear();
   consumed_.clear();
   if (elsewhere != nullptr) {
-    bring_home(*elsewhere, last_stamp);
+    bring_home(*elsewhere, last_timestamp);
   } else {
     for (std::size_t i = 0; i < slots_.size(); ++i) {
       const TornbitLog& log = slots_[i]->log;
       if (log.head() == log.tail()) continue;
-      const std::uint64_t end = note_lines(log, log.head(), last_stamp);
+      const std::uint64_t end = note_lines(log, log.head(), last_timestamp);
       if (end != log.head()) consumed_.emplace_back(i, end);
     }
   }
-  if (!begin_side_truncations(domain, last_stamp, true) && consumed_.empty()) return true;
+  if (!begin_side_truncations(domain, last_timestamp, true) && consumed_.empty()) return true;
   if (homes == Homes::kFlush) {
     flush_lines(primitives, Site::kHomeBulk);
-    // Orders: all home words before the stamp that retires their records.
+    // Orders: all home words before the timestamp that makes recovery ignore their records.
     if (!primitives.fence(Site::kTruncateHome)) return false;
   }
-  if (!retire(primitives, last_stamp)) return false;
+  if (!store_retired_timestamp(primitives, last_timestamp)) return false;
   end_side_truncations();
   if (consumed_.empty()) return true;
   for (const auto& [index, end] : consumed_) slots_[index]->log.persist_head_at(domain, end);
@@ -386,11 +389,11 @@ bool LogArea::drop(Primitives& primitives, std::size_t index) {
 }
 
 /// False: no side log has anything to truncate.
-bool LogArea::begin_side_truncations(AnyDomain& domain, std::uint64_t last_stamp, bool all) {
+bool LogArea::begin_side_truncations(AnyDomain& domain, std::uint64_t last_timestamp, bool all) {
   truncating_.clear();
   for (auto& slot : slots_) {
     if (slot->side && slot->side->holds_closed() &&
-        slot->side->begin_truncation(domain, last_stamp, all, lines_))
+        slot->side->begin_truncation(domain, last_timestamp, all, lines_))
       truncating_.push_back(slot->side.get());
   }
   return !truncating_.empty();
@@ -400,17 +403,19 @@ void LogArea::end_side_truncations() {
   for (SideLog* side : truncating_) side->end_truncation();
 }
 
-/// Adds the lines that the records of `log` from `from` on touch, as far as `last_stamp`; returns where those end.
+/// Adds the lines that the records of `log` from `from` on touch, as far as `last_timestamp`;
+/// returns where those end.
 std::uint64_t LogArea::note_lines(const TornbitLog& log, std::uint64_t from,
-                                  std::uint64_t last_stamp) {
+                                  std::uint64_t last_timestamp) {
   TornbitLog::Reader reader(log.ring(), from, log.tail());
   std::uint64_t end = from;
-  std::uint64_t stamp = 0;
+  std::uint64_t timestamp = 0;
   const auto note = [&](const MaskedWrite& write) {
     note_line(write.offset);
     return true;
   };
-  while (record::read(reader, stamp, entries_) == record::Found::kRecord && stamp <= last_stamp) {
+  while (record::read(reader, timestamp, entries_) == record::Found::kRecord &&
+         timestamp <= last_timestamp) {
     end = reader.position();
     record::for_each(entries_, note, [&](Offset offset, Word count, Word) {
       return record::for_each({region_->word(offset), count}, note,
@@ -425,14 +430,15 @@ struct LogArea::Cursor {
   std::size_t slot;
   TornbitLog::Reader reader;
   std::uint64_t end;    // of the last record that was brought home
-  std::uint64_t stamp;  // of the next one
+  std::uint64_t timestamp;  // of the next one
   std::vector<Word> entries;
-  bool next() { return record::read(reader, stamp, entries) == record::Found::kRecord; }
+  bool next() { return record::read(reader, timestamp, entries) == record::Found::kRecord; }
 };
 
-/// Stores what the records up to `last_stamp` say at home, oldest first, and notes its lines: an older word never comes
-/// after a newer one. From the records, because the pages may hold what is not committed.
-void LogArea::bring_home(HomeWriter& home, std::uint64_t last_stamp) {
+/// Stores home what the records up to `last_timestamp` say, oldest first, so that an older word
+/// never comes after a newer one, and notes its lines. The values come from the records, because
+/// the pages may hold what is not committed.
+void LogArea::bring_home(HomeWriter& home, std::uint64_t last_timestamp) {
   std::vector<Cursor> logs;
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     const TornbitLog& log = slots_[i]->log;
@@ -446,10 +452,10 @@ void LogArea::bring_home(HomeWriter& home, std::uint64_t last_stamp) {
     return true;
   };
   while (!logs.empty()) {
-    const auto oldest =
-        std::min_element(logs.begin(), logs.end(),
-                         [](const Cursor& a, const Cursor& b) { return a.stamp < b.stamp; });
-    if (oldest->stamp > last_stamp) break;
+    const auto oldest = std::min_element(
+        logs.begin(), logs.end(),
+        [](const Cursor& a, const Cursor& b) { return a.timestamp < b.timestamp; });
+    if (oldest->timestamp > last_timestamp) break;
     record::for_each(oldest->entries, bring, [&](Offset offset, Word count, Word) {
       return record::for_each({region_->word(offset), count}, bring,
                               [](Offset, Word, Word) { return false; });

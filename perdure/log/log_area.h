@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// LogArea: the per-thread logs of a pool, seen as one. Records carry commit timestamps; recovery merges the logs by them.
+// LogArea: the per-thread logs of a pool, treated as one. Records carry commit timestamps; recovery
+// merges the logs by them.
 //
-// A thread's ring is one TornbitLog; an engine whose transactions stand in a log before they commit has a side log behind it
-// (side_log.h).
+// A thread's ring is one TornbitLog; an engine whose transactions stand in a log before they commit
+// has a side log behind it (side_log.h).
 //
-// One persisted word, the retired timestamp, says which records are history: "everything up to here is home". It is what
-// makes per-thread logs safe. Without it, a record alone in an idle thread's log could be replayed over a newer value whose
-// own record another thread has dropped already.
+// One persisted word, the retired timestamp, says which records are history: "everything up to here
+// is home". It is what makes per-thread logs safe. Without it, a record alone in an idle thread's
+// log could be replayed over a newer value whose own record another thread has dropped already.
 //
-// Nothing here lies on a transaction's path: a commit appends to its slot's log itself. So all of it is compiled once, over
-// domain/primitives.h.
+// Nothing here is on a transaction's path: a commit appends to its slot's log itself. So all of it
+// is compiled once, over domain/primitives.h.
 #pragma once
 
 #include <atomic>
@@ -34,8 +35,9 @@ struct LogSlot {
   std::unique_ptr<SideLog> side;  // null where the layout has none
   /// Records from here on may have home words that are not durable yet.
   std::uint64_t unfenced_from = 0;
-  /// The lines of those home words, when the engine keeps count of them; void once the log has been emptied. Only the
-  /// slot's own thread touches it: it makes room in it outside commits, while a truncation may be under way.
+  /// The lines of those home words, when the engine keeps count of them; void once the log has been
+  /// emptied. Only the slot's own thread touches it: it makes room in it outside commits, while a
+  /// truncation may be under way.
   std::vector<Offset> unflushed_lines;
   std::atomic<std::uint64_t> phase{0};  // odd between drawing a timestamp and having stored home
   bool committing() const { return (phase.load(std::memory_order_acquire) & 1) != 0; }
@@ -53,84 +55,92 @@ class LogArea {
   std::size_t slot_count() const { return slots_.size(); }
   LogSlot& slot(std::size_t index) { return *slots_[index]; }
 
-  /// Reads all heads. Errors: kCorrupt; kVersion for a ring of a layout that this program cannot read.
+  /// Reads all heads. Errors: kCorrupt; kVersion for a ring of a layout that this program cannot
+  /// read.
   Result<void> open();
 
-  /// Has every ring laid out with a side log or without one when a thread first uses it from now on.
-  /// Requires: every record is retired; no thread has used a log since.   False: the storage failed.
+  /// Decides that every ring is laid out with a side log, or without one, when a thread first uses
+  /// it from now on.
+  /// Requires: every record is truncated; no thread has used a log since.
+  /// False: the storage failed.
   ///
-  ///   1. say of each ring of the other layout that it was never used; fence   cut here ⇒ either: all are empty
-  ///   2. prepare() each, later                                                cut here ⇒ as told there
+  ///   1. mark each ring of the other layout as never used; fence   crash here ⇒ all are empty
+  ///   2. prepare() each, later                                     crash here ⇒ as told there
   [[nodiscard]] bool lay_out(Primitives& primitives, bool with_side_logs);
 
   /// Whether no thread has ever used the slot: nothing of its ring means anything yet.
   bool is_virgin(std::size_t index) const { return slots_[index]->log.head() == 0; }
 
-  /// Readies a slot for the first append of its life; later, does nothing. False: the storage
-  /// failed.
+  /// Prepares a slot for its first append; later, does nothing. False: the storage failed.
   ///
-  ///   1. write the whole ring as "not yet written"; fence   cut here ⇒ the head says: never used
-  ///   2. move the head to the ring's start; fence           cut here ⇒ either head: an empty log
+  ///   1. write the whole ring as "not yet written"; fence   crash here ⇒ the head says: never used
+  ///   2. move the head to the ring's start; fence           crash here ⇒ either head: an empty log
   ///
   /// On files this also prewrites the ring: the first write into reserved space costs a journal
   /// commit that a rewrite does not.
   [[nodiscard]] bool prepare(Primitives& primitives, std::size_t index);
 
   struct Record {
-    std::uint64_t stamp;
+    std::uint64_t timestamp;
     std::vector<Word> entries;  // kRun and kMasked only, perhaps none: see collect()
   };
 
-  /// Collects the records that are not retired, in commit order, fully checked; nothing is written. Spilled entries are
-  /// copied in, and those left out whose words a later transaction initialised in place.
-  /// `last_stamp` becomes the highest timestamp ever seen. Errors: kCorrupt.
-  /// `check_targets`: whether every word that they write must lie in the pool's data or in a part.
-  Result<std::vector<Record>> collect(std::uint64_t& last_stamp, bool check_targets = true);
+  /// Collects the records above the retired timestamp, in commit order, fully checked; nothing is
+  /// written. Spilled entries are copied in; entries whose words a later transaction initialised in
+  /// place are left out. `last_timestamp` becomes the highest timestamp ever seen. Errors:
+  /// kCorrupt. `check_targets`: whether every word that they write must lie in the pool's data or
+  /// in a part.
+  Result<std::vector<Record>> collect(std::uint64_t& last_timestamp, bool check_targets = true);
 
   /// Brings the pool to the state of its last durable transaction.
   ///
-  ///   1. flush the logs themselves; fence                 cut here ⇒ fewer records, none applied
-  ///   2. apply every record, oldest first; flush; fence   cut here ⇒ the logs are whole: again
-  ///   3. retire the highest timestamp; fence              cut here ⇒ records are now ignored
-  ///   4. erase the logs that held anything; fence         cut here ⇒ what is left is retired
+  ///   1. flush the logs themselves; fence                 crash here ⇒ fewer records, none applied
+  ///   2. apply every record, oldest first; flush; fence   crash here ⇒ the logs are whole: again
+  ///   3. store the highest timestamp as retired; fence    crash here ⇒ records are now ignored
+  ///   4. erase the logs that held anything; fence         crash here ⇒ what is left is ignored
   ///
   /// Whatever recovery believes it makes durable *again*: after the death of a process, not of the
   /// machine, home words, records, heads and sizes may have been in caches only, and what follows
   /// is built on them.
   Result<RecoveryReport> recover(Primitives& primitives);
 
-  /// Marks every record up to `stamp` as history.
-  [[nodiscard]] bool retire(Primitives& primitives, std::uint64_t stamp);
+  /// Makes recovery ignore every record up to `timestamp`.
+  [[nodiscard]] bool store_retired_timestamp(Primitives& primitives, std::uint64_t timestamp);
 
-  /// Empties all logs. Requires: no commit under way; every record up to `last_stamp` has been
+  /// Empties all logs. Requires: no commit under way; every record up to `last_timestamp` has been
   /// applied.
   ///
-  ///   1. flush the home words not yet durable; fence   cut here ⇒ all records are replayed
-  ///   2. retire the last timestamp; fence              cut here ⇒ none is
-  ///   3. move the heads; fence                         cut here ⇒ old heads, but only history there
+  ///   1. flush the home words not yet durable; fence   crash here ⇒ all records are replayed
+  ///   2. store the last timestamp as retired; fence    crash here ⇒ none is
+  ///   3. move the heads; fence                         crash here ⇒ old heads, but only history
+  ///                                                    there
   ///
-  /// A side log has no head on the media, so nothing to do for it in 3. Transactions may be open in it, and stay.
+  /// A side log has no head on media, so step 3 does nothing for it. Transactions may be open in
+  /// it, and stay.
   ///
   /// `home_site` kHome: each commit completes the home words of the one before it, so that only
   /// each log's last record is open; kHomeBulk: none was flushed yet, all records are walked, each
   /// line once.
-  [[nodiscard]] bool truncate(Primitives& primitives, std::uint64_t last_stamp, Site home_site);
+  [[nodiscard]] bool truncate(Primitives& primitives, std::uint64_t last_timestamp, Site home_site);
 
   /// Whether home words are durable, or to be made so.
   enum class Homes : std::uint8_t { kFlush, kDurable };
 
-  /// Empties the logs as far as `last_stamp` while commits go on: the consumer of the paper's asynchronous truncation.
-  /// Requires: every record up to `last_stamp` has been applied; one consumer at a time. The order is that of truncate();
-  /// a producer learns of the room only when the head behind which it lies is durable.
-  /// `elsewhere`: where home is not what was applied to, the records are brought there first.
-  [[nodiscard]] bool consume(Primitives& primitives, std::uint64_t last_stamp,
+  /// Empties the logs up to `last_timestamp` while commits go on: this is the consumer of the
+  /// paper's asynchronous truncation.
+  /// Requires: every record up to `last_timestamp` has been applied; one consumer at a time. The
+  /// order is that of truncate(); a producer learns of the room only when the head behind which it
+  /// lies is durable. `elsewhere`: if words were applied out of place (private pages), the records
+  /// are stored home through it first.
+  [[nodiscard]] bool consume(Primitives& primitives, std::uint64_t last_timestamp,
                              Homes homes = Homes::kFlush, HomeWriter* elsewhere = nullptr);
 
-  /// Empties one log whose last record the calling thread has just applied and made durable at home.
+  /// Empties one log whose last record the calling thread has just applied and made durable at
+  /// home.
   /// Durable: on return. False: the storage failed.
   [[nodiscard]] bool drop(Primitives& primitives, std::size_t index);
 
-  /// One recorded write, applied.
+  /// Applies one recorded write.
   template <Domain D>
   void apply(D& domain, const MaskedWrite& write) const {
     if (write.mask == kWholeWord) {
@@ -163,11 +173,11 @@ class LogArea {
   std::unique_ptr<SideLog> side_log_at(std::size_t index, const SideLogFormat* side) const;
   Result<void> collect_side_log(std::size_t index, std::uint64_t retired, bool check_targets,
                                 std::vector<Record>& records);
-  std::uint64_t note_lines(const TornbitLog& log, std::uint64_t from, std::uint64_t last_stamp);
+  std::uint64_t note_lines(const TornbitLog& log, std::uint64_t from, std::uint64_t last_timestamp);
   void note_line(Offset offset) { lines_.insert(round_down(offset, kLineBytes)); }
-  bool begin_side_truncations(AnyDomain& domain, std::uint64_t last_stamp, bool all);
+  bool begin_side_truncations(AnyDomain& domain, std::uint64_t last_timestamp, bool all);
   void end_side_truncations();
-  void bring_home(HomeWriter& home, std::uint64_t last_stamp);
+  void bring_home(HomeWriter& home, std::uint64_t last_timestamp);
   void flush_lines(Primitives& primitives, Site site);
   Error damaged(const std::string& what) const;
   void adopt(AnyDomain& domain) const;

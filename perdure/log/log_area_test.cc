@@ -14,13 +14,13 @@ using testing::Image;
 
 struct LogAreaTest : ::testing::Test {
   /// Appends a record to log `slot` as a committing thread would.
-  void append(std::size_t slot, std::uint64_t stamp, const std::vector<MaskedWrite>& writes) {
+  void append(std::size_t slot, std::uint64_t timestamp, const std::vector<MaskedWrite>& writes) {
     std::vector<Word> words(1, 0);
     record::encode_entries(writes, words);
-    append_words(slot, stamp, std::move(words));
+    append_words(slot, timestamp, std::move(words));
   }
-  void append_words(std::size_t slot, std::uint64_t stamp, std::vector<Word> words) {
-    words[0] = record::header(stamp, {words.data() + 1, words.size() - 1});
+  void append_words(std::size_t slot, std::uint64_t timestamp, std::vector<Word> words) {
+    words[0] = record::header(timestamp, {words.data() + 1, words.size() - 1});
     ASSERT_TRUE(logs->prepare(domain, slot));
     logs->slot(slot).log.append(domain, words);
     ASSERT_TRUE(logs->slot(slot).log.make_durable(domain));
@@ -83,7 +83,7 @@ TEST_F(LogAreaTest, MaskedWritesTouchTheirBitsOnly) {
 
 TEST_F(LogAreaTest, WhatIsRetiredIsNotReplayed) {
   append(0, 1, {{heap(), 1, kWholeWord}});
-  ASSERT_TRUE(logs->retire(domain, 1));
+  ASSERT_TRUE(logs->store_retired_timestamp(domain, 1));
   append(1, 2, {{heap(1), 2, kWholeWord}});
   restart();
   const RecoveryReport report = logs->recover(domain).value();
@@ -100,7 +100,7 @@ TEST_F(LogAreaTest, RecoveringTwiceChangesNothing) {
   restart();
   const RecoveryReport second = logs->recover(domain).value();
   EXPECT_EQ(second.records_replayed, 0u);
-  EXPECT_EQ(second.last_stamp, 7u) << "stamps go on where they were";
+  EXPECT_EQ(second.last_stamp, 7u) << "timestamps go on where they were";
   EXPECT_EQ(image.word(heap()), 5u);
 }
 
@@ -114,7 +114,7 @@ TEST_F(LogAreaTest, ARingThatNobodyUsedYetMayHoldAnything) {
   EXPECT_EQ(logs->recover(domain).value().records_replayed, 1u);
 }
 
-TEST_F(LogAreaTest, StampsThatWouldSoonOverflowAreRefused) {
+TEST_F(LogAreaTest, TimestampsThatWouldSoonOverflowAreRefused) {
   const Image before = image;
   image.word(kStateOffset + offsetof(StatePage, retired_stamp)) = seal(kMax48 - 1, kSaltRetired);
   EXPECT_EQ(recovery_error(), Code::kCorrupt);
@@ -173,18 +173,18 @@ TEST_F(LogAreaTest, EveryFlippedBitOfAStampIsFound) {
   std::vector<Word> words(1, 0);
   record::encode_entries(std::vector<MaskedWrite>{{heap(), 1, kWholeWord}}, words);
   const std::span<const Word> entries(words.data() + 1, words.size() - 1);
-  for (const std::uint64_t stamp : {std::uint64_t{5}, std::uint64_t{0x123456789a}}) {
-    const Word header = record::header(stamp, entries);
+  for (const std::uint64_t timestamp : {std::uint64_t{5}, std::uint64_t{0x123456789a}}) {
+    const Word header = record::header(timestamp, entries);
     int missed = 0;
     for (int bit = 0; bit < 64; ++bit) {
       const Word flipped = header ^ (Word{1} << bit);
       missed += record::header(flipped & kMax48, entries) == flipped ? 1 : 0;
     }
-    EXPECT_EQ(missed, 0) << "stamp " << stamp;
+    EXPECT_EQ(missed, 0) << "timestamp " << timestamp;
   }
 }
 
-TEST_F(LogAreaTest, TwoRecordsWithOneStampAreRefused) {
+TEST_F(LogAreaTest, TwoRecordsWithOneTimestampAreRefused) {
   append(0, 3, {{heap(), 1, kWholeWord}});
   append(1, 3, {{heap(1), 1, kWholeWord}});
   EXPECT_EQ(recovery_error(), Code::kCorrupt);
@@ -286,7 +286,7 @@ TEST_F(LogAreaTest, DamagedOrForeignSpillsAreRefused) {
   EXPECT_EQ(try_spill(region->grown_bytes() - kWordBytes, spilled.size(), crc), Code::kCorrupt);
 }
 
-TEST_F(LogAreaTest, EveryFlippedBitOfAHeadOrOfTheRetiredStampIsNamedWithItsByte) {
+TEST_F(LogAreaTest, EveryFlippedBitOfAHeadOrOfTheRetiredTimestampIsNamedWithItsByte) {
   const Offset head = region->superblock().head_offset + kLineBytes;
   const Offset retired = kStateOffset + offsetof(StatePage, retired_stamp);
   for (int bit = 0; bit < 64; ++bit) {

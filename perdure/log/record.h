@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The redo record: what an engine appends to a log for one transaction, and what recovery replays.
 //
-//   word 0      commit stamp (48 bits) | CRC16 of stamp and entries (16 bits)
+//   word 0      commit timestamp (48 bits) | CRC16 of timestamp and entries (16 bits)
 //   entries     a head word each, then its values:
 //     bits 0-43   word index from the region base          bits 44-60  count of values (1..131071)
 //     bits 61-62  kind                                     bit 63      last entry of the record
 //     kRun     `count` consecutive whole words             count values
 //     kMasked  some bits of one word                       value, mask
 //     kSpill   the entries stand at the word index instead count of words there, their CRC32C
-//     kInPlace `count` words there were initialised in place, and durable before this record: what older records say of
+//     kInPlace `count` words there were initialised in place, and durable before this record: what
+//     older records say of
 //              them must not be replayed            (no values)
 #pragma once
 
@@ -86,34 +87,31 @@ inline void encode_entries(std::span<const MaskedWrite> writes, std::vector<Word
 constexpr std::size_t in_place_heads(std::uint64_t words) {
   return (words + kMaxRun - 1) / kMaxRun;
 }
-/// Writes the in_place_heads() of `words` words from `begin` on, and returns their end. Other entries must follow.
+/// Writes the in_place_heads() of `words` words from `begin` on, and returns their end. Other
+/// entries must follow.
 inline Word* encode_in_place(Offset begin, std::uint64_t words, Word* out) {
   for (; words > 0; begin += kMaxRun * kWordBytes, words -= std::min(words, kMaxRun))
     *out++ = entry_head(begin, std::min(words, kMaxRun), Kind::kInPlace);
   return out;
 }
 
-constexpr Word stamp_word(std::uint64_t stamp, std::uint16_t crc) {
-  return stamp | (Word{crc} << 48);
-}
-
 /// The first word of a record over `entries`.
-inline Word header(std::uint64_t stamp, std::span<const Word> entries) {
-  const std::uint32_t seed = crc32c(&stamp, sizeof(stamp));
-  return stamp_word(stamp, crc16(entries.data(), entries.size_bytes(), seed));
+inline Word header(std::uint64_t timestamp, std::span<const Word> entries) {
+  const std::uint32_t seed = crc32c(&timestamp, sizeof(timestamp));
+  return timestamp | Word{crc16(entries.data(), entries.size_bytes(), seed)} << 48;
 }
 
 enum class Found : std::uint8_t { kNothing, kRecord, kCorrupt };
 
-/// Reads the next record's stamp and raw entry words. kNothing at the end of what was completely
-/// written; kCorrupt when complete words do not make a record (no power cut can cause that, only
-/// damage).
+/// Reads the next record's timestamp and raw entry words. kNothing at the end of what was
+/// completely written; kCorrupt when complete words do not make a record (no power cut can cause
+/// that, only damage).
 template <class Reader>
-Found read(Reader& reader, std::uint64_t& stamp, std::vector<Word>& entries) {
+Found read(Reader& reader, std::uint64_t& timestamp, std::vector<Word>& entries) {
   Word first = 0;
   entries.clear();
   if (!reader.next(first)) return Found::kNothing;
-  stamp = first & ((Word{1} << 48) - 1);
+  timestamp = first & ((Word{1} << 48) - 1);
   Word head = 0;
   do {
     if (!reader.next(head)) return Found::kNothing;
@@ -127,7 +125,7 @@ Found read(Reader& reader, std::uint64_t& stamp, std::vector<Word>& entries) {
     }
   } while ((head & kLast) == 0);
   reader.end_of_append();
-  return header(stamp, entries) == first ? Found::kRecord : Found::kCorrupt;
+  return header(timestamp, entries) == first ? Found::kRecord : Found::kCorrupt;
 }
 
 /// Calls `apply(MaskedWrite)` for every word of checked entries, `spill(offset, words, crc)` for

@@ -25,10 +25,10 @@ struct VectorReader {
   int appends = 0;
 };
 
-std::vector<Word> encode(std::uint64_t stamp, const std::vector<MaskedWrite>& writes) {
+std::vector<Word> encode(std::uint64_t timestamp, const std::vector<MaskedWrite>& writes) {
   std::vector<Word> words(1, 0);
   record::encode_entries(writes, words);
-  words[0] = record::header(stamp, {words.data() + 1, words.size() - 1});
+  words[0] = record::header(timestamp, {words.data() + 1, words.size() - 1});
   return words;
 }
 
@@ -70,13 +70,13 @@ std::vector<MaskedWrite> random_writes(std::mt19937_64& random, std::size_t coun
 TEST(Record, RandomWritesRoundTripInOrder) {
   std::mt19937_64 random(6);
   for (int round = 0; round < 5000; ++round) {
-    const std::uint64_t stamp = random() & ((Word{1} << 48) - 1);
+    const std::uint64_t timestamp = random() & ((Word{1} << 48) - 1);
     const std::vector<MaskedWrite> writes = random_writes(random, 1 + random() % 60);
-    VectorReader reader(encode(stamp, writes));
-    std::uint64_t got_stamp = 0;
+    VectorReader reader(encode(timestamp, writes));
+    std::uint64_t got_timestamp = 0;
     std::vector<Word> entries;
-    ASSERT_EQ(record::read(reader, got_stamp, entries), record::Found::kRecord);
-    ASSERT_EQ(got_stamp, stamp);
+    ASSERT_EQ(record::read(reader, got_timestamp, entries), record::Found::kRecord);
+    ASSERT_EQ(got_timestamp, timestamp);
     ASSERT_EQ(reader.appends, 1);
     ASSERT_EQ(reader.at, reader.words.size());
     expect_equal(decode(entries), writes);
@@ -117,14 +117,14 @@ TEST(Record, OffsetsUpToTheLargestPoolSurvive) {
   expect_equal(decode({words.data() + 1, words.size() - 1}), writes);
 }
 
-TEST(Record, EveryCutReadsAsNothing) {
+TEST(Record, EveryIncompleteRecordReadsAsNothing) {
   std::mt19937_64 random(7);
   const std::vector<Word> whole = encode(77, random_writes(random, 40));
   for (std::size_t length = 0; length < whole.size(); ++length) {
     VectorReader reader({whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(length)});
-    std::uint64_t stamp = 0;
+    std::uint64_t timestamp = 0;
     std::vector<Word> entries;
-    EXPECT_EQ(record::read(reader, stamp, entries), record::Found::kNothing) << length;
+    EXPECT_EQ(record::read(reader, timestamp, entries), record::Found::kNothing) << length;
   }
 }
 
@@ -139,9 +139,9 @@ TEST(Record, NoFlippedBitIsAccepted) {
     for (std::size_t bit = 0; bit < length * 64; ++bit) {
       words[bit / 64] ^= Word{1} << (bit % 64);
       VectorReader reader(words);
-      std::uint64_t stamp = 0;
+      std::uint64_t timestamp = 0;
       std::vector<Word> entries;
-      const record::Found found = record::read(reader, stamp, entries);
+      const record::Found found = record::read(reader, timestamp, entries);
       ASSERT_NE(found, record::Found::kRecord) << "bit " << bit;
       (found == record::Found::kCorrupt ? corrupt : nothing) += 1;
       words[bit / 64] ^= Word{1} << (bit % 64);
@@ -151,14 +151,14 @@ TEST(Record, NoFlippedBitIsAccepted) {
   EXPECT_GT(corrupt, 9 * nothing);
 }
 
-TEST(Record, TheStampIsPartOfTheChecksum) {
+TEST(Record, TheTimestampIsPartOfTheChecksum) {
   const std::vector<Word> words = encode(5, {{800, 1, kWholeWord}});
   std::vector<Word> other = words;
-  other[0] = record::stamp_word(6, static_cast<std::uint16_t>(words[0] >> 48));
+  other[0] = (words[0] & ~((Word{1} << 48) - 1)) | 6;
   VectorReader reader(other);
-  std::uint64_t stamp = 0;
+  std::uint64_t timestamp = 0;
   std::vector<Word> entries;
-  EXPECT_EQ(record::read(reader, stamp, entries), record::Found::kCorrupt);
+  EXPECT_EQ(record::read(reader, timestamp, entries), record::Found::kCorrupt);
 }
 
 TEST(Record, DecodersStayInsideGarbage) {
@@ -178,9 +178,9 @@ TEST(Record, DecodersStayInsideGarbage) {
         [](Offset, Word, Word) { return true; });
     ASSERT_LE(applied, words.size());
     VectorReader reader(words);
-    std::uint64_t stamp = 0;
+    std::uint64_t timestamp = 0;
     std::vector<Word> entries;
-    while (record::read(reader, stamp, entries) != record::Found::kNothing &&
+    while (record::read(reader, timestamp, entries) != record::Found::kNothing &&
            reader.at < reader.words.size()) {
     }
     ASSERT_LE(reader.at, words.size());

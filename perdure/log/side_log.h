@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// SideLog: a second log behind the torn-bit log of each ring, for an engine whose transactions stand in a log before they
-// commit. The library itself has none; papers/blurred has one. LogArea recovers and truncates both together.
+// SideLog: a second log behind the torn-bit log of each ring, for an engine whose transactions
+// write to a log before they commit. The library itself has none; papers/blurred has one. LogArea
+// recovers and truncates both together.
 //
-// The salt of a ring's head tells which layout it has. A library that does not know the layout refuses the pool and says
-// what to do; it never takes such a ring for its own.
+// The salt of a ring's head tells which layout it has. A library that does not know the layout
+// refuses the pool and says what to do; it never takes such a ring for its own.
 #pragma once
 
 #include <functional>
@@ -19,37 +20,40 @@
 
 namespace perdure {
 
-/// One slot's. Threads: the slot's owner; and one more that truncates: holds_closed(), begin_truncation(), end_truncation().
+/// One slot's. Threads: the slot's owner; and one more that truncates: holds_closed(),
+/// begin_truncation(), end_truncation().
 class SideLog {
  public:
   virtual ~SideLog() = default;
 
   /// A transaction that recovery found: its commit timestamp, where it ends, and what it wrote.
-  using Visit = std::function<std::optional<std::string>(std::uint64_t stamp, std::uint64_t place,
-                                                         std::span<const MaskedWrite> writes)>;
+  using Visit = std::function<std::optional<std::string>(
+      std::uint64_t timestamp, std::uint64_t place, std::span<const MaskedWrite> writes)>;
 
-  /// Writes the ring as one that was never written. Durable: after the caller's fence (Site::kEraseFence).
+  /// Writes the ring as one that was never written. Durable: after the caller's fence
+  /// (Site::kEraseFence).
   virtual void prepare(AnyDomain& domain) = 0;
-  /// Reads what the ring holds; calls `visit` for each whole transaction above `retired`; what that returns ends it.
-  /// Returns what is damaged, if anything is. Nothing is written.
+  /// Reads what the ring holds; calls `visit` for each whole transaction above `retired`; a message
+  /// that `visit` returns ends it. Returns what is damaged, if anything is. Nothing is written.
   virtual std::optional<std::string> collect(std::uint64_t retired, const Visit& visit) = 0;
   /// After collect(): whether the ring holds anything that settle() has to see to.
   virtual bool needs_settling() const = 0;
   /// Starts the write-back of all that collect() believed.
   virtual void adopt(AnyDomain& domain) = 0;
-  /// Makes the ring ready for the first append, once all that it holds is retired.
+  /// Makes the ring ready for the first append, once all that it holds is truncated.
   /// Durable: after the caller's fence (Site::kEraseFence).
   virtual void settle(AnyDomain& domain) = 0;
-  /// After settle() and that fence: everything is retired, and its room is free.
+  /// Called after settle() and that fence: everything is truncated, and its room is free.
   virtual void empty() = 0;
 
-  /// Whether it holds transactions that are closed and not retired.
+  /// Whether it holds transactions that are closed and not truncated.
   virtual bool holds_closed() const = 0;
-  /// Adds the lines of closed transactions up to `last_stamp` to `lines`: of all, or of those only whose home words may not be
-  /// durable yet; and starts what write-back the ring itself needs. False: there is nothing to truncate.
-  virtual bool begin_truncation(AnyDomain& domain, std::uint64_t last_stamp, bool all,
+  /// Adds the lines of closed transactions up to `last_timestamp` to `lines`: of all, or only of
+  /// those whose home words may not be durable yet. Starts the write-back that the ring itself
+  /// needs. False: there is nothing to truncate.
+  virtual bool begin_truncation(AnyDomain& domain, std::uint64_t last_timestamp, bool all,
                                 OffsetSet& lines) = 0;
-  /// When those timestamps are retired, durably: gives the room back.
+  /// Called when those timestamps are retired, durably: gives the room back.
   virtual void end_truncation() = 0;
 };
 

@@ -4,10 +4,12 @@
 // the next. A word that never reached persistent memory therefore still carries the other sense,
 // and one fence is enough to make an append durable: no commit record, no checksum.
 //
-//   1. append packs and writes the words through   cut here ⇒ some have the old torn bit: not seen
+//   1. append packs and writes the words through   crash here ⇒ some have the old torn bit: not
+//                                                  seen
 //   2. the fence of make_durable                   returned ⇒ seen by every later recovery
-//   3. truncate moves the head, later              cut here ⇒ the old head: records are seen again
-//                                                  (replay is idempotent, or stamps retire them)
+//   3. truncate moves the head, later              crash here ⇒ the old head: records are seen
+//                                                  again (replay is idempotent, or the retired
+//                                                  timestamp hides them)
 //
 // Every append is padded to whole log words, so that recovery can tell where the next begins.
 // Source: Mnemosyne (ASPLOS 2011) §4.4. Deviation: words are written through in batches, whole
@@ -30,7 +32,8 @@ class TornbitLog {
  public:
   static constexpr const char* kName = "tornbit";
 
-  /// `head_salt`: seals the head; another one than kHeadSalt tells a ring that is laid out in another way.
+  /// `head_salt`: seals the head; another one than kHeadSalt tells a ring that is laid out in
+  /// another way.
   TornbitLog(Ring ring, std::uint64_t head, std::uint64_t tail, std::uint16_t head_salt = kHeadSalt)
       : ring_(ring), head_(head), tail_(tail), head_salt_(head_salt) {}
 
@@ -42,9 +45,9 @@ class TornbitLog {
   std::uint64_t capacity_words() const { return ring_.count; }
   std::uint64_t free_words() const { return ring_.count - (tail() - head()); }
   const Ring& ring() const { return ring_; }
-  // Head and tail are atomic: a Lamport buffer, whose consumer reads what lies before the tail while the producer goes
-  // on, and whose producer reuses what lies before the head while the consumer goes on. Acquire and release hand the
-  // words between them over.
+  // Head and tail are atomic: a Lamport buffer, whose consumer reads what lies before the tail
+  // while the producer goes on, and whose producer reuses what lies before the head while the
+  // consumer goes on. Acquire and release hand the words between them over.
   std::uint64_t head() const {
     return std::atomic_ref<std::uint64_t>(const_cast<std::uint64_t&>(head_))
         .load(std::memory_order_acquire);
@@ -64,8 +67,8 @@ class TornbitLog {
     ring_.write(domain, tail_, words, Site::kLogRecord);
     advance(words.size());
   }
-  /// The same as a log without torn bits would have to: the last word, without which nothing counts, after a wait for the
-  /// others. For comparison only.   False: the storage failed.
+  /// The same in the way of a log without torn bits: the last word, which makes the others count,
+  /// is written after a wait for them. For comparison only. False: the storage failed.
   template <Domain D>
   [[nodiscard]] bool append_in_two(D& domain, std::span<const Word> payload) {
     const std::span<const Word> words = packed(payload);
@@ -97,7 +100,8 @@ class TornbitLog {
   void persist_head(D& domain) {
     persist_head_at(domain, head_);
   }
-  /// The same ahead of truncate_to(position), so that the producer gets the room only when the head is durable.
+  /// The same ahead of truncate_to(position), so that the producer gets the room only when the head
+  /// is durable.
   template <Domain D>
   void persist_head_at(D& domain, std::uint64_t position) {
     domain.store(ring_.head_word, seal(position, head_salt_));
@@ -164,9 +168,9 @@ class TornbitLog {
   }
   /// Makes everything from `from` (a position after the head) on read as not yet written, and
   /// appends there next.
-  /// Durable: after the caller's fence (Site::kEraseFence). A cut before it leaves words that read
-  /// as missing or as what they were, never as others: every erased word has the sense of "not yet
-  /// written on this lap".
+  /// Durable: after the caller's fence (Site::kEraseFence). A crash before it leaves words that
+  /// read as missing or as what they were, never as others: every erased word has the sense of "not
+  /// yet written on this lap".
   template <Domain D>
   void erase_from(D& domain, std::uint64_t from) {
     erase(domain, from, head() + ring_.count);

@@ -157,7 +157,7 @@ TEST_F(TornbitLogTest, ErasingTheRemainsKeepsWhatStandsBeforeThem) {
   }
 }
 
-// A cut in the middle of erase_from() keeps any subset of its words: what is left reads as a part
+// A crash in the middle of erase_from() keeps any subset of its words: what is left reads as a part
 // of what was there, from the head on, or as nothing.
 TEST_F(TornbitLogTest, AHalfErasedLogReadsAsAPrefixOfWhatItWas) {
   for (std::uint64_t start = 0; start < 32; ++start) {

@@ -16,12 +16,14 @@ using perdure::mnemosyne::space;
 
 namespace {
 
-/// Runs `body(tx)` in the compiled transaction that the thread is in, or as a transaction of its own.
+/// Runs `body(tx)` in the compiled transaction that the thread is in, or as a transaction of its
+/// own.
 template <class T, class Body>
 T in_transaction(T failed, Body body) {
   compiled::Thread& thread = compiled::Thread::self();
   if (!thread.active()) return report(failed, [&] { return space().pool().atomically(body); });
-  // A conflict ends the attempt; every other failure is the caller's to handle, inside the transaction.
+  // A conflict ends the attempt; every other failure is the caller's to handle, inside the
+  // transaction.
   bool conflict = false;
   T result = failed;
   try {
@@ -116,8 +118,9 @@ int perdure_pfree(void* pointer) {
   return status;
 }
 
-// What compiled transactions call: the clones of the two, by the names that gcc gives them. Were the two "pure" functions, which
-// have none, gcc would leave out a transaction that does nothing but allocate and free, and each would be on its own.
+// What compiled transactions call: the clones of the two, by the names that gcc gives them. If the
+// two were "pure" functions, which have no clones, gcc would leave out a transaction that does
+// nothing but allocate and free, and each call would take effect on its own.
 // NOLINTBEGIN(readability-identifier-naming, bugprone-reserved-identifier)
 extern "C" {
 void* _ZGTt15perdure_pmalloc(std::size_t size, void* pointer) {
@@ -152,7 +155,8 @@ int perdure_punmap(void* address, std::size_t length) {
 
 namespace {
 
-/// The words that [to, to + size) touches, with the new bytes merged in by `put(word address, value, mask)`.
+/// The words that [to, to + size) touches, with the new bytes merged in by `put(word address,
+/// value, mask)`.
 template <class Put>
 void for_each_word(void* to, const void* from, std::size_t size, Put put) {
   auto* at = reinterpret_cast<std::byte*>(space().fixed_address(to));

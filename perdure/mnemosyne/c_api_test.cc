@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The functions of perdure/mnemosyne.h with good and bad arguments. Each test works on an address space of its own, to
-// which it binds its threads; the program's, which opens before main() as in every program, is used by one test only.
+// The functions of perdure/mnemosyne.h with good and bad arguments. Each test works on an address
+// space of its own, to which it binds its threads; the program's, which opens before main() as in
+// every program, is used by one test only.
 #include <sys/mman.h>
 
 #include <atomic>
@@ -24,7 +25,8 @@ namespace {
 
 char program_directory[] = "/dev/shm/perdure-c-api-XXXXXX";
 
-/// Before the library opens the program's address space: it has the same priority, and comes later in the link.
+/// Before the library opens the program's address space: it has the same priority, and comes later
+/// in the link.
 __attribute__((constructor(101))) void choose_directory() {
   if (::mkdtemp(program_directory) == nullptr) std::abort();
   ::setenv("PERDURE_REGION_PATH", program_directory, 1);
@@ -375,7 +377,8 @@ TEST_F(CApi, ADamagedLogIsRefused) {
   EXPECT_EQ(log_append(log, record.data(), record.size()), 0);
   EXPECT_EQ(log_flush(log), 0);
   perdure_log_close(log);
-  // The ring, found by the record: the words of a log are packed by 63 bits, so only the first is as it was written.
+  // The ring, found by the record: the words of a log are packed by 63 bits, so only the first is
+  // as it was written.
   std::uint64_t* root = nullptr;
   space->pool().read_only([&](Tx& tx) {
     const auto found = core_of(space->pool()).find_root(tx, "events", 0, 0, false);

@@ -17,9 +17,9 @@ extern std::byte __start_persistent[]
 extern std::byte __stop_persistent[] __attribute__((visibility("hidden")));  // NOLINT
 extern const char perdure_address_space_opens_before_main;
 const char perdure_address_space_opens_before_main = 0;
-// The last page of the section, on a page of its own: so that the section begins on a page, because nothing in it is
-// aligned more strictly, and ends with one, because a library comes last. What follows in the program's memory is on
-// other pages and not shown from the file.
+// The last page of the section, on a page of its own: so that the section begins on a page, because
+// nothing in it is aligned more strictly, and ends with one, because a library comes last. What
+// follows in the program's memory is on other pages and not shown from the file.
 __attribute__((section("persistent"), used, aligned(4096))) char perdure_end_of_pstatic[4096] = {1};
 }
 
@@ -119,7 +119,8 @@ void close_the_program() {
   }
 }
 
-/// Before main(), and before the program's own constructors: they may use pstatic variables already.
+/// Before main(), and before the program's own constructors: they may use pstatic variables
+/// already.
 __attribute__((constructor(101))) void open_the_program() {
   try {
     const char* directory = setting("PERDURE_REGION_PATH");

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What gcc expects of a transactional memory runtime: the part of the "Intel Transactional Memory Compiler and Runtime
-// ABI" (1.1) that -fgnu-tm code uses, with gcc's extensions. Function by function in the tm_*.cc of this folder.
+// What gcc expects of a transactional memory runtime: the part of the "Intel Transactional Memory
+// Compiler and Runtime ABI" (1.1) that -fgnu-tm code uses, with gcc's extensions. Function by
+// function in the tm_*.cc of this folder.
 #pragma once
 
 #include <cstddef>
@@ -69,7 +70,8 @@ void _ITM_cxa_free_exception(void* exception);
 void* _ITM_cxa_begin_catch(void* exception);
 void _ITM_cxa_end_catch();
 
-/// The C++ half of begin; the other is assembly. Resumes at `buffer` as if begin returned `actions`.
+/// The C++ half of begin; the other is assembly. Resumes at `buffer` as if begin returned
+/// `actions`.
 std::uint32_t perdure_tm_begin(std::uint32_t properties,
                                const perdure::compiled::JumpBuffer* buffer);
 [[noreturn]] void perdure_tm_resume(const perdure::compiled::JumpBuffer* buffer,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The read, write and log barriers: what compiled code calls for every access inside a transaction. For each type there are
-// four reads and three writes, which differ in what the compiler knows was done before (read after write, ...). This
-// runtime needs none of that; the names must be there.
+// The read, write and log barriers: what compiled code calls for every access inside a transaction.
+// For each type there are four reads and three writes, which differ in what the compiler knows was
+// done before (read after write, ...). This runtime needs none of that; the names must be there.
 #include <immintrin.h>
 
 #include <complex>

@@ -6,8 +6,8 @@
 
 using perdure::compiled::Thread;
 
-// Saves what a function keeps for its caller (JumpBuffer, in its order) and hands it to perdure_tm_begin(). The caller may
-// get here again: perdure_tm_resume() returns in its place.
+// Saves what a function keeps for its caller (JumpBuffer, in its order) and hands it to
+// perdure_tm_begin(). The caller may get here again: perdure_tm_resume() returns in its place.
 asm(R"(
     .text
     .globl  _ITM_beginTransaction
@@ -55,9 +55,9 @@ perdure_tm_resume:
 // NOLINTBEGIN(readability-identifier-naming, bugprone-reserved-identifier)
 extern "C" {
 
-// libstdc++ has transactional clones of its exceptions' constructors, and they refer to this runtime weakly, which takes
-// nothing out of an archive: a program that throws std::runtime_error and neither allocates nor copies by itself would call
-// null. So these come with begin.
+// libstdc++ has transactional clones of its exceptions' constructors, and they refer to this
+// runtime weakly, which takes nothing out of an archive: a program that throws std::runtime_error
+// and neither allocates nor copies by itself would call null. So these come with begin.
 void* _ZGTtnam(std::size_t bytes);
 [[gnu::used]] void (*const perdure_tm_comes_whole[])() = {
     reinterpret_cast<void (*)()>(_ZGTtnam),
@@ -85,8 +85,8 @@ std::uint32_t _ITM_getTransactionId() {
   // 1 is "no transaction"; two transactions of one thread differ, and nobody may ask for more.
   return thread.active() ? 2 + static_cast<std::uint32_t>(thread.tx().snapshot() & 0x7fffffff) : 1;
 }
-// gcc leaves out a transaction that contains nothing but pure calls, such as these two. What there is to undo then never will
-// be, and what waits for the commit need not wait.
+// gcc leaves out a transaction that contains nothing but pure calls, such as these two. What there
+// is to undo then never will be, and what waits for the commit need not wait.
 void _ITM_addUserCommitAction(void (*action)(void*), std::uint32_t, void* argument) {
   Thread& thread = Thread::self();
   if (!thread.active()) return action(argument);

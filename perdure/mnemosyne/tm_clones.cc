@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Clone tables: for each transaction_safe function that is called through a pointer, where its instrumented copy is.
+// Clone tables: for each transaction_safe function that is called through a pointer, where its
+// instrumented copy is.
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -39,7 +40,8 @@ struct Tables {
 };
 
 Tables& tables() {
-  // Made by the first start-up code that registers, before any constructor; never destroyed: the last user comes later.
+  // Made by the first start-up code that registers, before any constructor; never destroyed: the
+  // last user comes later.
   static auto* const the_tables = new Tables;
   return *the_tables;
 }
@@ -48,7 +50,8 @@ Tables& tables() {
 
 void* find_clone(void* function) { return tables().clone_of(function); }
 
-/// libstdc++ has clones of its exceptions' virtual functions (what() and others) but registers none: its symbols tell.
+/// libstdc++ has clones of its exceptions' virtual functions (what() and others) but registers
+/// none: its symbols tell.
 static void* find_clone_by_name(void* function) {
   Dl_info info{};
   if (::dladdr(function, &info) == 0 || info.dli_sname == nullptr || info.dli_saddr != function)

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// C++ exceptions inside transactions. What the runtime must know of them is what to take back with an attempt: objects
-// that were allocated and not caught yet, and catch blocks that were entered and not left; and that the destructor of an
-// exception, which libstdc++ calls when the last handler is left, is a function outside transactions:
+// C++ exceptions inside transactions. What the runtime must know of them is what to take back with
+// an attempt: objects that were allocated and not caught yet, and catch blocks that were entered
+// and not left; and that the destructor of an exception, which libstdc++ calls when the last
+// handler is left, is a function outside transactions:
 //
 //   it has a clone      the clone runs there, as a part of the transaction
-//   it has none         it runs after the commit, because what it reads may still be buffered and what it frees would be
-//   (std::logic_error)  freed again by an attempt that ends. Until then an exception_ptr keeps the object.
+//   it has none         it runs after the commit, because what it reads may still be buffered and
+//                       what it frees would be
+//   (std::logic_error)  freed again by an attempt that ends. Until then an exception_ptr keeps the
+//                       object.
 #include <map>
 #include <mutex>
 
@@ -27,8 +30,8 @@ namespace {
 
 using Destructor = void (*)(void*);
 
-/// The destructors of the exceptions that transactions threw, by object: such an exception may be destroyed after its
-/// transaction, and by another thread.
+/// The destructors of the exceptions that transactions threw, by object: such an exception may be
+/// destroyed after its transaction, and by another thread.
 class Destructors {
  public:
   void put(void* object, Destructor destructor) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Volatile memory inside transactions: malloc and operator new are taken back with the attempt, free and operator delete
-// wait for the commit. (Persistent memory: pmalloc and pfree, c_api.cc.)
+// Volatile memory inside transactions: malloc and operator new are taken back with the attempt,
+// free and operator delete wait for the commit. (Persistent memory: pmalloc and pfree, c_api.cc.)
 #include <cstdlib>
 #include <new>
 

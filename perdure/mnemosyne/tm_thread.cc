@@ -23,7 +23,8 @@ extern "C" void __cxa_tm_cleanup(void*, void*, unsigned);  // NOLINT: its name
 namespace perdure::compiled {
 namespace {
 
-/// Taken shared by every transaction and alone by an irrevocable one; not at all unless the user allowed those.
+/// Taken shared by every transaction and alone by an irrevocable one; not at all unless the user
+/// allowed those.
 pthread_rwlock_t serial_lock = PTHREAD_RWLOCK_INITIALIZER;
 
 bool irrevocable_allowed() {
@@ -146,10 +147,11 @@ void Thread::commit(void* exception_in_flight) {
     if (exception_in_flight != nullptr) drop_in_flight(exception_in_flight);
     restart();
   }
-  const std::uint64_t stamp = tx().last_stamp();
+  const std::uint64_t timestamp = tx().last_timestamp();
   leave_serial();
-  if (updates || !frees_.empty()) core.quiesce(stamp);
-  // The actions and destructors may run transactions of their own. The actions come first: they may use what is freed.
+  if (updates || !frees_.empty()) core.quiesce(timestamp);
+  // The actions and destructors may run transactions of their own. The actions come first: they may
+  // use what is freed.
   const std::vector<Action> actions = std::exchange(commit_actions_, {});
   const std::vector<Action> frees = std::exchange(frees_, {});
   std::vector<std::exception_ptr> exceptions = std::exchange(destroyed_later_, {});
@@ -181,8 +183,9 @@ void Thread::keep(const void* address, std::size_t bytes) {
   kept_bytes_.insert(kept_bytes_.end(), from, from + bytes);
 }
 
-/// `dead_below`: the transaction's frames below it are given up with the attempt. Where they were, the frames of this
-/// function and of those that it calls may be by now: nothing may be restored there.
+/// `dead_below`: the transaction's frames below it are given up with the attempt. Where they were,
+/// the frames of this function and of those that it calls may be by now: nothing may be restored
+/// there.
 void Thread::undo_to(std::size_t kept, std::size_t undo_actions, std::size_t allocations,
                      std::uintptr_t dead_below) {
   while (undo_actions_.size() > undo_actions) {

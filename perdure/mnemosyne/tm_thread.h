@@ -2,15 +2,17 @@
 // One thread's transactions as compiled code runs them: __transaction_atomic on top of perdure::Tx.
 //
 // Which memory is what:
-//   persistent            in the reserved range, or a pstatic variable: isolated, and logged at commit
-//   volatile              everything else: isolated only; buffered, and stored at commit under the same locks
-//   the transaction's own stack frames (below the stack pointer that begin saw): stored directly; an attempt that
-//                         ends leaves nothing there that anybody looks at
+//   persistent   in the reserved range, or a pstatic variable: isolated, and logged at commit
+//   volatile     everything else: isolated only; buffered, and stored at commit under the same
+//                locks
+//   own stack    the transaction's own stack frames (below the stack pointer that begin saw):
+//                stored directly; an attempt that ends leaves nothing there that anybody looks at
 // Attempts end by going back to begin with the registers that it saw, as longjmp does.
 //
 // Source:     Mnemosyne (ASPLOS 2011) §5, whose compiler and STM are Intel's and TinySTM's.
-// Deviations: transactions are privatization-safe: an update waits, after its commit, for those that still run on an older
-//             snapshot. gcc's own runtime promises that, so programs rely on it.
+// Deviations: transactions are privatization-safe: an update waits, after its commit, for those
+//             that still run on an older snapshot. gcc's own runtime promises that, so programs
+//             rely on it.
 #pragma once
 
 #include <unwind.h>
@@ -44,10 +46,12 @@ class Thread {
   std::uint32_t begin(std::uint32_t properties, const JumpBuffer& buffer);
   void commit(void* exception_in_flight);
   [[noreturn]] void abort(std::uint32_t reason);
-  /// From here on the transaction cannot be taken back: no durable one can be that.
+  /// Makes the transaction irrevocable. Ends the program unless PERDURE_IRREVOCABLE allows it and
+  /// the transaction stored nothing persistent.
   void become_irrevocable(const void* caller);
 
-  /// Runs `access` on this thread's transaction. A conflict ends the attempt; misuse ends the program.
+  /// Runs `access` on this thread's transaction. A conflict ends the attempt; misuse ends the
+  /// program.
   template <class Access>
   auto guarded(Access access) -> decltype(access(std::declval<Tx&>())) {
     try {
@@ -66,13 +70,14 @@ class Thread {
     return at < own_stack_end_ &&
            at >= reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
   }
-  /// Whether `address` lies where barriers, too, load and store directly: in those frames, or in an exception of this
-  /// attempt that is not thrown yet. libstdc++'s transactional constructors store there past the barriers as well; a
-  /// buffered store would go home on top of theirs.
+  /// Whether `address` lies where barriers, too, load and store directly: in those frames, or in an
+  /// exception of this attempt that is not thrown yet. libstdc++'s transactional constructors store
+  /// there past the barriers as well; a buffered store would go home on top of theirs.
   bool is_own(const void* address) const {
     return on_own_stack(address) || (!unthrown_.empty() && in_unthrown(address));
   }
-  /// What to keep of a direct store to [address, address + bytes), so that an inner transaction can be cancelled.
+  /// What to keep of a direct store to [address, address + bytes), so that an inner transaction can
+  /// be cancelled.
   void before_direct_store(void* address, std::size_t bytes) {
     if (keeps_frames_from_ != 0 &&
         (reinterpret_cast<std::uintptr_t>(address) >= keeps_frames_from_ || !on_own_stack(address)))
@@ -85,7 +90,8 @@ class Thread {
     return into < statics_bytes_ ? reinterpret_cast<T*>(statics_home_ + into) : address;
   }
 
-  /// Remembers [address, address + bytes) of memory that only this thread uses, to be restored if the attempt ends.
+  /// Remembers [address, address + bytes) of memory that only this thread uses, to be restored if
+  /// the attempt ends.
   void keep(const void* address, std::size_t bytes);
   void on_commit(void (*action)(void*), void* argument) {
     commit_actions_.push_back({action, argument});
@@ -97,7 +103,8 @@ class Thread {
   void allocated(void* memory, void (*release)(void*)) {
     allocations_.push_back({release, memory});
   }
-  /// `release(memory)` runs when the transaction has committed and nobody reads the memory any more.
+  /// `release(memory)` runs when the transaction has committed and nobody reads the memory any
+  /// more.
   void freed(void* memory, void (*release)(void*)) { frees_.push_back({release, memory}); }
 
   /// The attempt no longer has to release `memory`.
@@ -147,7 +154,8 @@ class Thread {
   void undo_to(std::size_t kept, std::size_t undo_actions, std::size_t allocations,
                std::uintptr_t dead_below);
   void undo_exceptions(unsigned caught, unsigned uncaught, std::size_t destroyed_later);
-  /// Frees an exception that was leaving the transaction when the commit failed, unless undo_to() will.
+  /// Frees an exception that was leaving the transaction when the commit failed, unless undo_to()
+  /// will.
   void drop_in_flight(void* exception);
   /// The exception is gone without having been destroyed.
   static void forget_destructor(const std::exception_ptr& exception);
@@ -188,8 +196,8 @@ class Thread {
   std::vector<Action> frees_;
 };
 
-/// The clone that gcc made of `function` for transactions, or null. Of functions that compiled code of this program or of
-/// its libraries has registered.
+/// The clone that gcc made of `function` for transactions, or null. Of functions that compiled code
+/// of this program or of its libraries has registered.
 void* find_clone(void* function);
 
 }  // namespace perdure::compiled

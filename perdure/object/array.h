@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// array<E>: an object of elements, as many as it was made with: array<field<T>> for primitive data (text: array<char>), array<ref<T>>,
-// array<weak_ref<T>>. NV-heaps' answer to objects that are small beside what a heap keeps of each.
+// array<E>: an object of elements, as many as it was made with: array<field<T>> for primitive data
+// (text: array<char>), array<ref<T>>, array<weak_ref<T>>. It is NV-heaps' answer to objects that
+// are small compared with their header.
 #pragma once
 
 #include <algorithm>

@@ -16,7 +16,7 @@ using object_layout::OrphanTable;
 using object_layout::Proxy;
 using object_layout::Stripe;
 
-// ---- refusals -------------------------------------------------------------------------------------
+// ---- refusals -----------------------------------------------------------------------------------
 
 Session& session_grown(const void* address, std::size_t bytes) {
   Session* const session = Session::current;
@@ -71,7 +71,7 @@ void ObjectCore::require_object_now(Session& session, Offset target, std::uint64
     refuse_damage(session, "a reference");
 }
 
-// ---- transactions ---------------------------------------------------------------------------------
+// ---- transactions -------------------------------------------------------------------------------
 
 PoolCore::Context& ObjectCore::context_for_session() {
   PoolCore::Context& context = core_of(*pool_).context();
@@ -116,7 +116,7 @@ void ObjectCore::finish(Session& session) noexcept {
   give_places(session.given);
   if (session.ended != 0) ended_.fetch_add(session.ended, std::memory_order_relaxed);
   try {
-    if (session.left_dead) end_aside(session.stripe);
+    if (session.left_dead) end_dead_list(session.stripe);
   } catch (...) {  // the pool refuses, or is full: the next open goes on
   }
   while (!session.let_go.empty()) {
@@ -135,7 +135,7 @@ void ObjectCore::refuse_unless_home_is_all() {
     throw Exception(Code::kMisuse, "unprotected() on a softwrap engine, whose words are elsewhere");
 }
 
-// ---- references -----------------------------------------------------------------------------------
+// ---- references ---------------------------------------------------------------------------------
 
 void ObjectCore::add_reference(Session& session, Offset object) {
   Header& header = session.header(object);
@@ -207,10 +207,10 @@ void ObjectCore::drop_proxy(Session& session, Header& header) {
   session.store(header.aside, Offset{0});
 }
 
-// ---- the end of objects ---------------------------------------------------------------------------
+// ---- the end of objects -------------------------------------------------------------------------
 
 void ObjectCore::settle(Session& session) {
-  // It grows meanwhile.
+  // The list grows while this loop runs.
   for (std::size_t i = 0; i < session.unreferenced.size(); ++i)
     consider(session, session.unreferenced[i]);
   session.unreferenced.clear();
@@ -222,8 +222,8 @@ void ObjectCore::consider(Session& session, Offset object) {
   const bool orphan = (state & kOrphan) != 0;
   if ((state & kDead) != 0 || (!orphan && object_layout::count_of(state) != 0)) return;
   const Word type = state & kTypeMask;
-  // First the mark, by which this transaction has the object's lock, then the question; who takes a handle does it in the other
-  // order (hold). So one of the two sees the other.
+  // First the mark, by which this transaction has the object's lock, then the question. A thread
+  // that takes a handle does it in the other order (hold), so one of the two sees the other.
   session.store(header.state, type | kDead);
   if (handles_->keep_orphan(object)) {
     if (orphan) return session.store(header.state, state);
@@ -238,7 +238,7 @@ void ObjectCore::consider(Session& session, Offset object) {
     session.store(place_at(place), Word{0});
   }
   drop_proxy(session, header);
-  if (session.deaths_left == 0) return put_aside(session, object);
+  if (session.deaths_left == 0) return push_dead(session, object);
   --session.deaths_left;
   end_object(session, object, type);
 }
@@ -274,28 +274,30 @@ void ObjectCore::end_object(Session& session, Offset object, Word state) {
         drop(count - kElementsAtOnce, count);
         session.store(size, count - kElementsAtOnce);
         session.deaths_left = 0;
-        return put_aside(session, object);
+        return push_dead(session, object);
       }
     }
     drop(0, count);
   }
-  // In the log a reference dropped weighs as much as an object ended: rows of them leave less room for others.
+  // In the log, dropping a reference takes as much room as ending an object, so many of them leave
+  // less room for other objects.
   if (dropped > kFewReferences) session.deaths_left -= std::min(session.deaths_left, dropped);
   free(session, at - kHeaderBytes);
   ++session.ended;
 }
 
-void ObjectCore::put_aside(Session& session, Offset object) {
+void ObjectCore::push_dead(Session& session, Offset object) {
   Stripe& stripe = control_->stripes[session.stripe];
   session.store(session.header(object).aside, session.load(stripe.dead));
   session.store(stripe.dead, object);
   session.left_dead = true;
 }
 
-void ObjectCore::end_aside(std::size_t stripe_index) {
+void ObjectCore::end_dead_list(std::size_t stripe_index) {
   Stripe& stripe = control_->stripes[stripe_index];
   for (bool more = true; more;) {
-    // Relaxed: what ends here cannot be reached, and the order of commits is kept.
+    // Relaxed durability is enough: what ends here cannot be reached, and the order of commits is
+    // kept.
     more = run_own(
         [&](Session& session) {
           session.stripe = stripe_index;
@@ -318,12 +320,13 @@ void ObjectCore::end_aside(std::size_t stripe_index) {
   }
 }
 
-// ---- handles and orphans --------------------------------------------------------------------------
+// ---- handles and orphans ------------------------------------------------------------------------
 
 HandleEntry* ObjectCore::hold(Session& session, Offset object) {
   HandleEntry* const entry = handles_->take(object);
   try {
-    // After the handle is there: see consider(). Read anew, so that a mark made meanwhile ends this attempt.
+    // After the handle is there: see consider(). Read anew, so that a mark made meanwhile ends this
+    // attempt.
     if ((session.load(session.header(object).state) & kDead) != 0)
       throw Exception(Code::kMisuse, "a handle on an object whose end has begun");
   } catch (...) {
@@ -436,7 +439,8 @@ void ObjectCore::give_places(std::vector<std::uint32_t>& places) noexcept {
 void ObjectCore::add_orphan_tables(std::size_t beyond) {
   // One at a time: the places of a table are told by when it came.
   const std::lock_guard one(growing_mutex_);
-  // As many as there are, so that a transaction that wants thousands does not run again for each table.
+  // Doubles the tables, so that a transaction that needs thousands of places does not run again for
+  // each table.
   for (std::size_t wanted = std::max<std::size_t>(1, 2 * beyond);
        !add_orphan_table_up_to(wanted);) {
   }
@@ -446,7 +450,7 @@ bool ObjectCore::add_orphan_table_up_to(std::size_t wanted) {
   {
     const std::lock_guard lock(orphans_mutex_);
     if (orphan_tables_.size() >= wanted) return true;
-    // Now: nothing may fail between the commit and what is known of it.
+    // Memory is reserved now: nothing may fail between the commit and the bookkeeping for it.
     orphan_tables_.reserve(wanted);
     free_places_.reserve(wanted * OrphanTable::kSlots);
   }
@@ -468,7 +472,7 @@ bool ObjectCore::add_orphan_table_up_to(std::size_t wanted) {
   return orphan_tables_.size() >= wanted;
 }
 
-// ---- objects --------------------------------------------------------------------------------------
+// ---- objects ------------------------------------------------------------------------------------
 
 Offset ObjectCore::make(std::size_t type, std::uint64_t bytes) {
   if (Session::current == nullptr || Session::current->core != this)

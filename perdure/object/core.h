@@ -1,19 +1,26 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// ObjectCore: reference counts, the end of objects, handles and orphans of one open heap. Users meet it through perdure/object.h.
+// ObjectCore: reference counts, the end of objects, handles and orphans of one open heap. Users
+// meet it through perdure/object.h.
 //
-// Everything persistent here is changed by ordinary transactions of the pool, so a count is always what it counts, after any crash.
-// NV-heaps needs operation descriptors for that; what is left of them is told with the end of objects:
+// Everything persistent here is changed by ordinary transactions of the pool, so a count is always
+// what it counts, after any crash. NV-heaps needs operation descriptors for that; here a list of
+// dead objects is left of them. An object ends in these steps:
 //
-//   1. a transaction that leaves an object without references ends it itself: destructor, references dropped, space given back; and
-//      so what that leaves without references, up to deaths_at_once objects            cut here ⇒ nothing happened
-//   2. what is more, it marks dead and puts in a list that its headers carry (a stripe of the Control; the paper's root descriptor).
-//      Committed: none of them can be reached, all weak references to them are null    cut here ⇒ the next open goes on with 3
-//   3. transactions of deaths_at_once objects each take them from the list and end them; what they leave without references joins
-//      the list (the paper's non-root descriptor)                                      cut here ⇒ the next open goes on
+//   1. A transaction that leaves an object without references ends it: it runs the destructor,
+//      drops the object's references and frees its space. So it does with what that leaves without
+//      references, up to deaths_at_once objects.   Crash here ⇒ nothing happened.
+//   2. Further such objects are marked dead and put on a list, linked through their headers (a
+//      stripe of the Control; the paper's root descriptor). When this has committed, none of them
+//      can be reached, and all weak references to them are null.   Crash here ⇒ the next open goes
+//      on with 3.
+//   3. Transactions of deaths_at_once objects each take them from the list and end them; what they
+//      leave without references joins the list (the paper's non-root descriptor).   Crash here ⇒
+//      the next open goes on with 3.
 // So a million objects are freed by logs of some kilobytes, and no object is ended twice.
 //
-// An object without references that handles lead to becomes an orphan: its offset stands in a table, and in its state where. When
-// the last handle goes, or at the next open, it ends as above.
+// An object without references to which handles lead becomes an orphan: its offset stands in a
+// table, and its state says where. When the last handle goes, or at the next open, it ends as
+// above.
 #pragma once
 
 #include <atomic>
@@ -38,7 +45,7 @@ namespace perdure {
 struct ObjectRecovery {
   std::uint64_t generation = 0;  // how often the heap was opened to be written
   std::uint64_t orphans = 0;     // objects that only handles of an earlier process led to
-  std::uint64_t lists = 0;       // of dead objects, whose end was cut off
+  std::uint64_t lists = 0;       // of dead objects, whose end a crash interrupted
   std::uint64_t ended = 0;       // objects that ended in the open
   std::uint64_t failed = 0;      // ends that a destructor refused; they are left to the next open
 };
@@ -55,9 +62,11 @@ class ObjectCore {
   static constexpr std::uint64_t kElementsAtOnce = 64;  // of an array of references
   static constexpr std::size_t kFewReferences = 8;      // of an object that ends
 
-  /// Makes the heap in `pool` if there is none and `create` says so; judges it, and goes on with what was cut off.
-  /// `types`: of the program; the first is the root's. `keys`: what number_of() is asked for.
-  /// Errors: kNotFound (no heap), kTypeMismatch (with the difference), kVersion, kCorrupt, and the pool's.
+  /// Makes the heap in `pool` if there is none and `create` says so; checks it, and goes on with
+  /// what a crash interrupted. `types`: of the program; the first is the root's. `keys`: what
+  /// number_of() is asked for.
+  /// Errors: kNotFound (no heap), kTypeMismatch (with the difference), kVersion, kCorrupt, and the
+  ///         pool's.
   static Result<std::unique_ptr<ObjectCore>> open(Pool& pool, std::vector<TypeInfo> types,
                                                   std::vector<const void*> keys, bool create,
                                                   const ObjectOptions& options);
@@ -71,10 +80,11 @@ class ObjectCore {
   /// Of the root. Requires: a session.
   Offset root(Session& session) { return session.load(control_->root); }
 
-  // ---- transactions -------------------------------------------------------------------------------
+  // ---- transactions -----------------------------------------------------------------------------
 
-  /// Runs body() as one transaction; in one on the same heap, as a part of it. Effect, durability, errors, threads: Pool::atomically,
-  /// and kMisuse inside a transaction on another heap. Objects that it leaves without references end with it, or behind it.
+  /// Runs body() as one transaction; in one on the same heap, as a part of it. Effect, durability,
+  /// errors, threads: Pool::atomically, and kMisuse inside a transaction on another heap. Objects
+  /// that it leaves without references end with it, or behind it.
   template <class Body>
   std::invoke_result_t<Body&> run(Body&& body, bool read_only, Durability durability) {
     if (Session* const running = Session::current) {
@@ -83,8 +93,8 @@ class ObjectCore {
     }
     return run_own([&](Session&) { return body(); }, read_only, durability);
   }
-  /// The layers below transactions that NV-heaps §5.4 measures: counts and types are kept, nothing is atomic, isolated or durable.
-  /// A yardstick. One thread.
+  /// The layers below transactions that NV-heaps §5.4 measures: counts and types are kept, nothing
+  /// is atomic, isolated or durable. A baseline. One thread.
   template <class Body>
   std::invoke_result_t<Body&> run_unprotected(Body&& body) {
     if (const Session* const running = Session::current;
@@ -107,7 +117,7 @@ class ObjectCore {
     }
   }
 
-  // ---- what pointers need -------------------------------------------------------------------------
+  // ---- what pointers need -----------------------------------------------------------------------
 
   /// Errors: throws Exception kCorrupt unless an object of `bytes` may be at `target`.
   void require_object(Session& session, Offset target, std::uint64_t bytes) {
@@ -129,19 +139,22 @@ class ObjectCore {
     if (proxy == 0) return 0;
     return session.load(proxy_at(session, proxy).target);
   }
-  /// One more handle on `object`. Errors: throws Exception kMisuse when its end has begun; may end the attempt.
+  /// One more handle on `object`. Errors: throws Exception kMisuse when its end has begun; may end
+  /// the attempt.
   HandleEntry* hold(Session& session, Offset object);
   /// The running session, if the handle may be used in it. Errors: throws Exception kMisuse.
   static Session& session_of(const HandleEntry& entry);
-  /// The last handle on `object` has gone. Where no transaction can be run, the next one on the heap sees to it. Requires: no session.
+  /// The last handle on `object` has gone. Where no transaction can be run, the next one on the
+  /// heap sees to it. Requires: no session.
   void end_if_orphan(Offset object) noexcept;
 
-  // ---- objects ------------------------------------------------------------------------------------
+  // ---- objects ----------------------------------------------------------------------------------
 
   /// A new object, all zero, without references. `type`: its number among the program's.
   Offset make(std::size_t type, std::uint64_t bytes);
   Offset make_array(std::size_t type, std::uint64_t elements, std::uint64_t element_bytes);
-  /// The number of a type among the program's. Errors: throws Exception kMisuse for one that it does not have.
+  /// The number of a type among the program's. Errors: throws Exception kMisuse for one that it
+  /// does not have.
   std::size_t number_of(const void* key) const;
   template <class T>
   local<T> local_at(Offset object) {
@@ -155,7 +168,8 @@ class ObjectCore {
   [[noreturn]] static void refuse_elsewhere();
 
  private:
-  /// Thrown through an attempt that needs one more orphan than there is place for in so many tables.
+  /// Thrown through an attempt that needs one more orphan than there is place for in so many
+  /// tables.
   struct NoPlace {
     std::size_t tables;
   };
@@ -224,17 +238,17 @@ class ObjectCore {
   PoolCore::Context& context_for_session();
   void begin(Session& session, Tx* tx, std::size_t slot);
   void begin_attempt(Session& session);
-  /// An attempt comes to nothing.
+  /// Called when an attempt is rolled back.
   void take_back(Session& session) noexcept;
-  /// After the last attempt: what is done in transactions of its own.
+  /// Called after the last attempt: does what needs transactions of its own.
   void finish(Session& session) noexcept;
 
-  /// Before a commit: ends what has no references, or makes it an orphan.
+  /// Called before a commit: ends objects without references, or makes them orphans.
   void settle(Session& session);
   void consider(Session& session, Offset object);
   void end_object(Session& session, Offset object, Word state);
-  void put_aside(Session& session, Offset object);
-  void end_aside(std::size_t stripe);
+  void push_dead(Session& session, Offset object);
+  void end_dead_list(std::size_t stripe);
 
   void add_reference(Session& session, Offset object);
   void drop_reference(Session& session, Offset object);
@@ -244,17 +258,18 @@ class ObjectCore {
     require_object(session, proxy, sizeof(object_layout::Proxy));
     return *reinterpret_cast<object_layout::Proxy*>(session.base + proxy);
   }
-  /// Whether `object` is one that the table of orphans names. (What was one may be anything by now.)
+  /// Whether `object` is one that the table of orphans names. (What was one may be anything by
+  /// now.)
   bool is_orphan(Session& session, Offset object);
   std::uint32_t take_place(Session& session);
   void give_places(std::vector<std::uint32_t>& places) noexcept;
   Word& place_at(std::uint32_t place);
-  /// Makes more of them than `beyond`, unless another thread has.
+  /// Makes more tables than `beyond`, unless another thread has.
   void add_orphan_tables(std::size_t beyond);
   bool add_orphan_table_up_to(std::size_t wanted);
   /// Whether this thread may run a transaction of its own.
   bool can_run();
-  /// What end_if_orphan() could not do at once.
+  /// Does what end_if_orphan() could not do at once.
   void end_earlier_orphans();
 
   void* allocate(Session& session, std::uint64_t bytes);
@@ -262,7 +277,7 @@ class ObjectCore {
   void store_directly(const MaskedWrites& writes);
   void require_object_now(Session& session, Offset target, std::uint64_t bytes);
 
-  // ---- opening (open.cc) --------------------------------------------------------------------------
+  // ---- opening (open.cc) ------------------------------------------------------------------------
   void create();
   void judge_types();
   void record_type(Session& session, const TypeInfo& type);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Damaged files: whatever single word of a heap is wrong, an open and a walk end in an answer or an Exception.
+// Damaged files: whatever single word of a heap is wrong, an open and a walk end in an answer or an
+// Exception.
 #include <array>
 #include <cstdint>
 #include <functional>

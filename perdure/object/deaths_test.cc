@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The end of objects: destructors, large structures in bounded logs, and ends that are cut off.
+// The end of objects: destructors, large structures in bounded logs, and ends that a crash
+// interrupts.
 #include <bit>
 #include <cstdint>
 #include <functional>
@@ -315,39 +316,39 @@ TEST_P(Deaths, WaitForHandlesInTheMiddle) {
   EXPECT_LE(heap->objects(), empty + 1);  // a table of orphans
 }
 
-/// The process dies in the destructor of the n-th object: before the commit nothing has happened; later, the next open ends what
-/// is left, and each end is counted once.
-TEST_P(Deaths, CutOffAnywhereAreGoneOnWithAtTheNextOpen) {
+/// The process dies in the destructor of the n-th object: before the commit nothing has happened;
+/// later, the next open ends what is left, and each end is counted once.
+TEST_P(Deaths, InterruptedAnywhereAreGoneOnWithAtTheNextOpen) {
   constexpr int kCount = 300;
-  for (const int cut : {1, 30, 64, 65, 66, 127, 128, 129, 130, 192, 193, 257, 299, 300}) {
+  for (const int crash_at : {1, 30, 64, 65, 66, 127, 128, 129, 130, 192, 193, 257, 299, 300}) {
     use(testing::kObjectGeometry);
     make_list(kCount);
     int ended = 0;
     std::optional<testing::Image> left;
     on_death = [&](Mortal&) {
-      if (++ended == cut) left.emplace(heap->image());
+      if (++ended == crash_at) left.emplace(heap->image());
     };
     (*heap)->atomically([](auto root) { root->first = nullptr; });
     on_death = nullptr;
     EXPECT_EQ(heap->objects(), empty);
     ASSERT_TRUE(left.has_value());
     HeapInMemory<Root> next(GetParam(), *left);
-    const bool begun = cut > 64;
-    EXPECT_EQ(next->recovery().lists, begun ? 1u : 0u) << cut;
+    const bool begun = crash_at > 64;
+    EXPECT_EQ(next->recovery().lists, begun ? 1u : 0u) << crash_at;
     EXPECT_EQ(next->recovery().orphans, 0u);
-    const int committed = (cut - 1) / 64 * 64;
-    EXPECT_EQ(next->recovery().ended, begun ? kCount - committed : 0) << cut;
-    EXPECT_EQ(deaths_in(next), begun ? kCount : 0) << cut;
+    const int committed = (crash_at - 1) / 64 * 64;
+    EXPECT_EQ(next->recovery().ended, begun ? kCount - committed : 0) << crash_at;
+    EXPECT_EQ(deaths_in(next), begun ? kCount : 0) << crash_at;
     EXPECT_EQ(next->read_only([](auto root) { return static_cast<bool>(root->first); }), !begun);
     next->atomically([](auto root) { root->first = nullptr; });
-    EXPECT_EQ(next.objects(), empty) << cut;
-    EXPECT_EQ(deaths_in(next), kCount) << cut;
+    EXPECT_EQ(next.objects(), empty) << crash_at;
+    EXPECT_EQ(deaths_in(next), kCount) << crash_at;
   }
 }
 
-TEST_P(Deaths, OfAnArrayCutOffAreGoneOnWith) {
+TEST_P(Deaths, OfAnInterruptedArrayAreGoneOnWith) {
   constexpr std::uint64_t kCount = 1000;
-  for (const int cut : {1, 64, 65, 300, 600, 999}) {
+  for (const int crash_at : {1, 64, 65, 300, 600, 999}) {
     use(testing::kObjectGeometry);
     (*heap)->atomically([&](auto root) {
       root->row = (*heap)->make_array<ref<Mortal>>(kCount);
@@ -356,20 +357,21 @@ TEST_P(Deaths, OfAnArrayCutOffAreGoneOnWith) {
     int ended = 0;
     std::optional<testing::Image> left;
     on_death = [&](Mortal&) {
-      if (++ended == cut) left.emplace(heap->image());
+      if (++ended == crash_at) left.emplace(heap->image());
     };
     (*heap)->atomically([](auto root) { root->row = nullptr; });
     on_death = nullptr;
     ASSERT_TRUE(left.has_value());
     HeapInMemory<Root> next(GetParam(), *left);
     next->atomically([](auto root) { root->row = nullptr; });
-    EXPECT_EQ(next.objects(), empty) << cut;
-    EXPECT_EQ(deaths_in(next), kCount) << cut;
-    EXPECT_EQ(heap->objects(), empty) << cut;
+    EXPECT_EQ(next.objects(), empty) << crash_at;
+    EXPECT_EQ(deaths_in(next), kCount) << crash_at;
+    EXPECT_EQ(heap->objects(), empty) << crash_at;
   }
 }
 
-/// What a destructor refuses after the commit waits for the next open; if that meets it, too, it is left to the one after.
+/// What a destructor refuses after the commit waits for the next open; if that meets it, too, it is
+/// left to the one after.
 TEST_P(Deaths, ADestructorThatThrowsAfterTheCommitLeavesTheRestToTheNextOpen) {
   make_list(300);
   on_death = [](Mortal& dying) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// field<T>: a value in a persistent class. It is read and assigned like a T; the running transaction sees to the rest.
+// field<T>: a value in a persistent class. It is read and assigned like a T; the running
+// transaction sees to the rest.
 #pragma once
 
 #include <type_traits>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Heaps in files: made, opened, copied, renamed, refused; and heaps in pools that hold other things.
+// Heaps in files: made, opened, copied, renamed, refused; and heaps in pools that hold other
+// things.
 #include <unistd.h>
 
 #include <array>

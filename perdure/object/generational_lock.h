@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// generational_lock: a lock in an object, which a crash releases (NV-heaps §3.3). It holds the generation of the heap that took it;
-// every open begins a new one, so no scan is needed to free what a dead process held.
+// generational_lock: a lock in an object, which a crash releases (NV-heaps §3.3). It holds the
+// generation of the heap that took it; every open begins a new one, so no scan is needed to free
+// what a dead process held.
 #pragma once
 
 #include "perdure/object/core.h"
@@ -8,8 +9,9 @@
 
 namespace perdure {
 
-/// A field of a persistent class, for what has to stay as it is across several transactions. (Within one nothing needs a lock.)
-/// Taken and given back in transactions, with which that happens or not. Threads: any; it does not know which has it.
+/// A field of a persistent class, for data that has to stay as it is across several transactions.
+/// (Within one nothing needs a lock.) The lock is taken and released inside transactions, and both
+/// take effect with them. Threads: any; it does not know which has it.
 class generational_lock {
  public:
   generational_lock() = delete;
@@ -19,7 +21,7 @@ class generational_lock {
     detail::Session& session = detail::session_of(this, sizeof(*this));
     return session.load(generation_) == session.core->generation();
   }
-  /// False: somebody has it.
+  /// False: it is taken.
   bool try_acquire() {
     if (held()) return false;
     detail::Session& session = detail::session_of(this, sizeof(*this));

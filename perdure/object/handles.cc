@@ -64,7 +64,8 @@ void HandleTable::let_go(Offset object) noexcept {
     }
     return;
   }
-  // Sequentially consistent against close(): either that waits for this, or this finds the heap closed.
+  // Sequentially consistent against close(): either that waits for this, or this finds the heap
+  // closed.
   letting_go_.fetch_add(1, std::memory_order_seq_cst);
   if (ObjectCore* const core = core_.load(std::memory_order_seq_cst)) core->end_if_orphan(object);
   letting_go_.fetch_sub(1, std::memory_order_release);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Handles: how volatile memory keeps objects alive (NV-heaps §3.4, V-to-NV pointers). Their counts are in DRAM: they are gone with the
-// process by themselves, which is what the paper's generation numbers are for, and cost no persistent write. An object to which only
-// handles lead stands in the heap's table of orphans, from which the next open reclaims it if nobody did before.
+// Handles: how volatile memory keeps objects alive (NV-heaps §3.4, V-to-NV pointers). Their counts
+// are in DRAM: they are gone with the process by themselves, which is what the paper's generation
+// numbers are for, and cost no persistent write. An object to which only handles lead stands in the
+// heap's table of orphans, from which the next open reclaims it if nobody did before.
 #pragma once
 
 #include <array>
@@ -18,7 +19,7 @@ namespace perdure::detail {
 class ObjectCore;
 class HandleTable;
 
-/// What all handles of one object share.
+/// The state that all handles of one object share.
 struct HandleEntry {
   HandleTable* table;
   std::atomic<Offset> object;  // null: it never came to be
@@ -26,7 +27,8 @@ struct HandleEntry {
   bool keeps_orphan = false;  // perhaps nothing else leads there; under the shard's lock
 };
 
-/// The handles of one heap; lives until the heap is closed and the last of them has gone. Threads: any.
+/// The handles of one heap; lives until the heap is closed and the last of them has gone. Threads:
+/// any.
 class HandleTable {
  public:
   explicit HandleTable(ObjectCore& core) : core_(&core) {}
@@ -46,7 +48,7 @@ class HandleTable {
   void disown(Offset object) noexcept;
   /// Ends `object` if it is an orphan: at once, or when the thread's transaction is over.
   void let_go(Offset object) noexcept;
-  /// For whoever remembers the table in the meantime.
+  /// Counts a user that remembers the table meanwhile.
   void join() { users_.fetch_add(1, std::memory_order_relaxed); }
   void leave() noexcept;
   /// By the heap, at its end. Waits for what other threads let go just now.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Handles: what they keep alive, for how long, and what becomes of it when they, the heap or the process end.
+// Handles: what they keep alive, for how long, and what becomes of it when they, the heap or the
+// process end.
 #include "perdure/object/handles.h"
 
 #include <atomic>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What an object heap keeps in its pool, beside the objects themselves. Nothing volatile in here; docs/FORMAT.md tells the same in
-// prose. Offsets are those of the pool; an object's is that of its first field, behind its header. 0 is null.
+// What an object heap keeps in its pool, beside the objects themselves. Nothing volatile in here;
+// docs/FORMAT.md tells the same in prose. Offsets are those of the pool; an object's is that of its
+// first field, behind its header. 0 is null.
 #pragma once
 
 #include <array>
@@ -18,7 +19,8 @@ struct Header {
 inline constexpr std::uint64_t kHeaderBytes = sizeof(Header);
 static_assert(kHeaderBytes == 16);
 
-// A state is: how many references lead here, or, of an orphan, its place in the table of orphans; the number of its type; flags.
+// A state is: how many references lead here, or, of an orphan, its place in the table of orphans;
+// the number of its type; flags.
 inline constexpr Word kCountMask = 0xffff'ffff;
 inline constexpr unsigned kTypeShift = 32;
 inline constexpr Word kTypeMask = Word{0xffff} << kTypeShift;
@@ -53,7 +55,8 @@ struct OrphanTable {
 };
 static_assert(sizeof(OrphanTable) == 512);
 
-/// Threads that drop the last reference to something large put it here, each by the number of its log.
+/// Threads that drop the last reference to something large put it here, each by the number of its
+/// log.
 struct Stripe {
   Offset dead;
   std::array<Word, 7> padding;

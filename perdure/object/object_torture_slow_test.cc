@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Processes that work on a heap with several threads and are killed at random moments; the next one finds every count right and
-// nothing leaked. PERDURE_OBJECT_KILLS=n: so many in all.
+// Processes that work on a heap with several threads and are killed at random moments; the next one
+// finds every count right and nothing leaked. PERDURE_OBJECT_KILLS=n: so many in all.
 #include <sys/wait.h>
 #include <unistd.h>
 

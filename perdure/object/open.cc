@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Opening an object heap: is it one, do the program's classes fit, what was cut off.
+// Opening an object heap: checks that it is one and that the program's classes fit, and completes
+// what a crash interrupted.
 #include <algorithm>
 #include <cstring>
 #include <set>
@@ -61,7 +62,7 @@ Result<std::unique_ptr<ObjectCore>> ObjectCore::open(Pool& pool, std::vector<Typ
     Control control{};
     if (core->control_ != nullptr)
       pool.read_only([&](Tx& tx) { tx.read(&control, core->control_, sizeof(control)); });
-    // Nothing at all: a root that was made, and then the process died.
+    // The root was made, and then the process died before anything else.
     if (control.magic == 0 && !create)
       return Error{Code::kNotFound,
                    path + ": a pool without objects; make a heap in it with open_or_create"};
@@ -260,7 +261,7 @@ void ObjectCore::find_orphan_tables() {
   });
 }
 
-/// A destructor that throws keeps nobody from opening the heap.
+/// A destructor that throws does not keep the heap from opening.
 template <class Work>
 void ObjectCore::go_on_with(Work work) {
   try {
@@ -279,7 +280,7 @@ void ObjectCore::go_on() {
   for (std::size_t i = 0; i < object_layout::kStripes; ++i) {
     if (pool_->read_only([&](Tx& tx) { return tx.load(control_->stripes[i].dead); }) == 0) continue;
     ++recovery_.lists;
-    go_on_with([&] { end_aside(i); });
+    go_on_with([&] { end_dead_list(i); });
   }
   const std::size_t places = orphan_tables_.size() * OrphanTable::kSlots;
   for (std::uint32_t place = 0; place < places; ++place) {

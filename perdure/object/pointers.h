@@ -4,10 +4,11 @@
 //   ref<T>       in an object, to an object: keeps it alive
 //   weak_ref<T>  the same, but does not; becomes null in the moment in which its object ends
 //   local<T>     in a variable, within one transaction: costs nothing, keeps nothing alive
-//   handle<T>    in a variable, for as long as one likes: keeps its object alive, also when nothing else leads there
+//   handle<T>    in a variable, for as long as one likes: keeps its object alive, also when nothing
+//                else leads there
 //
-// All but a handle are read and assigned in transactions only, and only within one heap: another heap's object is refused when it is
-// assigned, before anything is written.
+// All but a handle are read and assigned in transactions only, and only within one heap: another
+// heap's object is refused when it is assigned, before anything is written.
 #pragma once
 
 #include <concepts>
@@ -160,9 +161,10 @@ class weak_ref {
   Offset proxy_;
 };
 
-/// Keeps an object alive from volatile memory, across transactions. Made in a transaction, copied and dropped anywhere.
-/// Errors:  access throws Exception kMisuse outside a transaction on its heap, when the heap was closed, and when the transaction
-///          that made the object came to nothing.
+/// Keeps an object alive from volatile memory, across transactions. Made in a transaction, copied
+/// and dropped anywhere.
+/// Errors:  access throws Exception kMisuse outside a transaction on its heap, when the heap was
+///          closed, and when the transaction that made the object came to nothing.
 /// Durable: not: what only handles lead to is gone after a restart.
 /// Threads: each handle one; any number of handles on one object.
 template <class T>
@@ -253,9 +255,10 @@ class object_base {
 }  // namespace detail
 
 /// What persistent classes derive from: struct Node : perdure::object<Node> { ... };
-/// They have no constructors: a heap makes them with all fields zero, and then calls `init(arguments...)` if the class has it. Their
-/// destructors, if any, run in the transaction in which an object ends, before its references are dropped; they run again when that
-/// transaction has to.
+/// They have no constructors: a heap makes them with all fields zero, and then calls
+/// `init(arguments...)` if the class has it. Their destructors, if any, run in the transaction in
+/// which an object ends, before its references are dropped; they run again when that transaction
+/// has to.
 template <class T>
 class object : public detail::object_base {
  public:

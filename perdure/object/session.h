@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Session: what a thread's running transaction on an object heap works with. Fields and pointers find it by themselves; without one
-// they refuse.
+// Session: the state of a thread's running transaction on an object heap. Fields and pointers find
+// it by themselves; without one they throw.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,8 @@ class HandleTable;
 class ObjectCore;
 
 struct Session {
-  /// Null: no transaction at all, for the layers that NV-heaps §5.4 compares (ObjectCore::run_unprotected).
+  /// Null: no transaction at all, for the layers that NV-heaps §5.4 compares
+  /// (ObjectCore::run_unprotected).
   Tx* tx = nullptr;
   std::byte* base = nullptr;
   std::uint64_t bytes = 0;   // of the pool that can be addressed
@@ -26,13 +27,13 @@ struct Session {
   std::size_t stripe = 0;
   Session* outer = nullptr;
 
-  // What an attempt did that is settled at its end.
+  // What an attempt did, and what is completed or undone at its end.
   std::vector<Offset> unreferenced;  // objects whose count came to 0, or began there
   std::vector<Offset> born;          // objects that it made
   std::vector<std::uint32_t> taken;  // orphans' places
   std::vector<std::uint32_t> given;
   std::size_t deaths_left = 0;  // so many objects may still end in this transaction
-  bool left_dead = false;       // some were put aside
+  bool left_dead = false;       // some are on the list of dead objects
   std::uint64_t ended = 0;      // objects
   // What is not taken back with an attempt.
   struct LetGo {
@@ -70,7 +71,8 @@ struct Session {
   }
 };
 
-/// The running session, when the pool has grown to hold the bytes. Errors: throws Exception kMisuse when it has not, and without one.
+/// The running session, when the pool has grown to hold the bytes. Errors: throws Exception kMisuse
+/// when it has not, and without one.
 Session& session_grown(const void* address, std::size_t bytes);
 [[noreturn]] void refuse_stale();
 [[noreturn]] void refuse_null();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// survey(): everything that an object heap owns, found without the program's classes, and whether its counts are what they count. For
-// `perdure check`, the crash explorer and tests; it trusts nothing that it reads.
+// survey(): finds everything that an object heap owns, without the program's classes, and tells
+// whether its reference counts are right. For `perdure check`, the crash explorer and tests; it
+// trusts nothing that it reads.
 #pragma once
 
 #include <optional>
@@ -18,11 +19,13 @@ namespace perdure::object_layout {
 template <class Tx, class Visit>
 class Survey {
  public:
-  /// `visit(offset)`: called once for each allocation; returns its bytes, and throws Exception where none is.
+  /// `visit(offset)`: called once for each allocation; returns its bytes, and throws Exception
+  /// where none is.
   Survey(Tx& tx, const Control* control, Visit visit)
       : tx_(&tx), control_(control), visit_(std::move(visit)) {}
 
-  /// Nothing, or what is wrong. What is not reached is for the caller to find: garbage has no owner.
+  /// Nothing, or what is wrong. What is not reached is for the caller to find: garbage has no
+  /// owner.
   std::optional<std::string> run() {
     if (tx_->load(control_->magic) == 0) return std::nullopt;  // not made yet
     if (tx_->load(control_->magic) != kMagic) return "the root 'objects' is not an object heap's";
@@ -48,7 +51,8 @@ class Survey {
     return wrong_;
   }
 
-  /// After run(): an object or proxy that counts more references than were found. Wrong, too, unless what nothing reaches has them.
+  /// After run(): an object or proxy that counts more references than were found. Wrong, too,
+  /// unless what nothing reaches has them.
   const std::optional<std::string>& uncounted() const { return uncounted_; }
 
  private:

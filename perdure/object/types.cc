@@ -76,7 +76,8 @@ Result<TypeInfo> TypeInfo::parse(std::string_view text) {
 
 bool TypeInfo::can_stand_for(const TypeInfo& recorded) const {
   if (bytes != recorded.bytes || is_array != recorded.is_array) return false;
-  // What is here must have been there, or lie in what was reserved; what was there must be here, or have been reserved.
+  // What is here must have been there, or lie in what was reserved; what was there must be here, or
+  // have been reserved.
   const auto has = [](const std::vector<Member>& in, const Member& member) {
     return std::find(in.begin(), in.end(), member) != in.end();
   };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a heap knows of its classes: TypeInfo, and how it follows from PERDURE_FIELDS(Class, field, ...). It is also recorded in the
-// heap, as text, so that a program whose classes have changed is told instead of believed.
+// TypeInfo: what a heap knows of its classes, derived from PERDURE_FIELDS(Class, field, ...). It is
+// also recorded in the heap, as text, so that a program whose classes have changed gets an error.
 #pragma once
 
 #include <array>
@@ -30,7 +30,8 @@ class object;
 template <class T>
 class local;
 
-/// What may stand in a persistent class: values, owning and weak references, some of one of them in a row.
+/// What may stand in a persistent class: values, owning and weak references, some of one of them in
+/// a row.
 enum class MemberKind : std::uint8_t { kValue, kRef, kWeakRef };
 
 struct Member {
@@ -54,8 +55,9 @@ struct TypeInfo {
   std::string text() const;
   /// Errors: kCorrupt.
   static Result<TypeInfo> parse(std::string_view text);
-  /// Whether objects that a program with `recorded` made may be used as these: the same fields at the same places, except that
-  /// new ones may stand where `recorded` has fields whose names begin with "reserved".
+  /// Whether objects that a program with `recorded` made may be used as these: the same fields at
+  /// the same places, except that new ones may stand where `recorded` has fields whose names begin
+  /// with "reserved".
   bool can_stand_for(const TypeInfo& recorded) const;
   /// What is not the same, for people.
   std::string difference(const TypeInfo& recorded) const;
@@ -70,7 +72,8 @@ std::string spelled() {
   return text;
 }
 
-/// A class may say how it is called in heaps, so that it can move or be renamed: static constexpr const char* persistent_name.
+/// A class may say how it is called in heaps, so that it can move or be renamed: static constexpr
+/// const char* persistent_name.
 template <class T>
 std::string name_in_heaps() {
   if constexpr (requires { T::persistent_name; }) {
@@ -80,7 +83,7 @@ std::string name_in_heaps() {
   }
 }
 
-// ---- lists of types -------------------------------------------------------------------------------
+// ---- lists of types -----------------------------------------------------------------------------
 
 template <class... T>
 struct List {};
@@ -98,7 +101,7 @@ template <class T, class First, class... U>
 struct IndexIn<T, List<First, U...>>
     : std::integral_constant<std::size_t, 1 + IndexIn<T, List<U...>>::value> {};
 
-// ---- what a member's type is ----------------------------------------------------------------------
+// ---- what a member's type is --------------------------------------------------------------------
 
 template <class M>
 struct MemberTraits {
@@ -143,7 +146,7 @@ struct FieldOf {
 template <class T>
 constexpr bool is_persistent_class = std::is_class_v<T> && requires { T::perdure_fields(); };
 
-// ---- checks, each with its own message ------------------------------------------------------------
+// ---- checks, each with its own message ----------------------------------------------------------
 
 /// Whether the fields that T names are all that it has.
 template <class T>
@@ -207,7 +210,7 @@ constexpr void require_persistent_class() {
   static_assert(alignof(T) <= 16, "perdure: heaps align objects to 16 bytes");
 }
 
-// ---- all classes that can be reached from one -----------------------------------------------------
+// ---- all classes that can be reached from one ---------------------------------------------------
 
 template <class T>
 struct TargetsOf {
@@ -262,7 +265,7 @@ struct Closure<List<Done...>, List<First, Rest...>> {
 template <class T>
 using TypesFrom = typename Closure<List<>, List<T>>::type;
 
-// ---- descriptions -----------------------------------------------------------------------------------
+// ---- descriptions -------------------------------------------------------------------------------
 
 template <class M>
 Member describe_member(const char* name, std::size_t offset) {
@@ -312,7 +315,7 @@ std::vector<TypeInfo> describe(List<T...>) {
 }  // namespace detail
 }  // namespace perdure
 
-// ---- PERDURE_FIELDS -----------------------------------------------------------------------------------
+// ---- PERDURE_FIELDS -----------------------------------------------------------------------------
 
 #define PERDURE_PARENTHESES ()
 #define PERDURE_EXPAND(...) \

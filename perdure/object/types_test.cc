@@ -212,7 +212,7 @@ TEST(Types, ChangedClassesAreRefusedWithTheDifference) {
             "");
 }
 
-// ---- names ----------------------------------------------------------------------------------------
+// ---- names --------------------------------------------------------------------------------------
 
 struct Twin : object<Twin> {
   static constexpr const char* persistent_name = "Twins";
@@ -248,7 +248,7 @@ TEST(Types, NamesThatCouldNotBeReadAgainAreRefusedAtOnce) {
   EXPECT_EQ(opened_as<v1::Root>(image), "");
 }
 
-// ---- classes of many kinds --------------------------------------------------------------------------
+// ---- classes of many kinds ----------------------------------------------------------------------
 
 template <class A, class B>
 struct Both : object<Both<A, B>> {

@@ -95,8 +95,8 @@ std::string directory_of(const std::string& path) {
 
 Result<void> create_whole_file(const std::string& path, unsigned mode,
                                const std::function<Result<void>(int fd)>& fill) {
-  // The name appears last, with everything behind it durable: a cut during creation leaves no file
-  // at all.
+  // The name appears last, with everything behind it durable: a crash during creation leaves no
+  // file at all.
   const std::string directory = directory_of(path);
   Descriptor file(::open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, mode));
   std::string temporary;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What every file of the house needs of the operating system: made whole or not at all, locked by
-// one process, read and written in full, told apart by what it lies on.
+// What each file of this library needs of the operating system: creation that is all or nothing, a
+// lock for one process, complete reads and writes, and knowledge of the storage underneath.
 #pragma once
 
 #include <sys/mman.h>

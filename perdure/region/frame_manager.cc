@@ -73,7 +73,8 @@ Result<LockedFile> FrameManager::open_pool(bool inspect, FrameSuperblock& super)
   return locked;
 }
 
-/// Maps tables and frames, all of them, for this code alone: it never touches an attached address. Then rebuilds the index.
+/// Maps tables and frames, all of them, for this code alone: it never touches an attached address.
+/// Then rebuilds the index.
 Result<void> FrameManager::reconstruct(const FrameSuperblock& super) {
   mapped_bytes_ = file_bytes_of(super);
   void* base = ::mmap(nullptr, mapped_bytes_, PROT_READ | PROT_WRITE, map_flags_, fd_.get(), 0);
@@ -182,7 +183,7 @@ Result<FramePool::View> FrameManager::attach(std::byte* address, std::uint64_t b
   return FramePool::View{range.value(), bytes, file.value(), file_offset};
 }
 
-Result<void> FrameManager::detach(const FramePool::View& view, FramePool::Detach how) {
+Result<void> FrameManager::detach(const FramePool::View& view) {
   const std::lock_guard lock(mutex_);
   const auto found = views_.find(view.address);
   if (found == views_.end() || found->second.bytes != view.bytes || found->second.file != view.file)
@@ -190,13 +191,12 @@ Result<void> FrameManager::detach(const FramePool::View& view, FramePool::Detach
   const bool only = std::none_of(views_.begin(), views_.end(), [&](const auto& other) {
     return other.second.file == view.file && other.first != view.address;
   });
-  if (how == FramePool::Detach::kWriteOut && !only)
-    return Error{Code::kBusy, path_ + ": the file has another view; detach that first"};
+  if (!only) return Error{Code::kBusy, path_ + ": the file has another view; detach that first"};
   faults_->forget(view.address, round_up(view.bytes, frame_bytes_));
   --mappings_;
   release_frames(found->second);
   views_.erase(found);
-  return how == FramePool::Detach::kWriteOut ? write_out(view.file) : Result<void>{};
+  return write_out(view.file);
 }
 
 /// What was shown in the view is mapped nowhere any more.

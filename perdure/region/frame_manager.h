@@ -18,8 +18,8 @@
 // in a queue: a touch meanwhile is a soft fault that puts it back, a frame that reaches the head is
 // evicted. This is second chance with the unmapping as reference test: the segmented FIFO of VMS.
 //
-// Locks: one, held by whoever changes anything. The thread that reads faults only tries it, because
-// the kernel lets a caller of UserFaults::hide(), who holds it, go on when that thread has read.
+// Locks: one, held during every change. The thread that reads faults only tries to take it, because
+// a caller of UserFaults::hide(), which holds it, waits in the kernel until that thread has read.
 #pragma once
 
 #include <map>
@@ -55,7 +55,7 @@ class FrameManager {
   Result<FramePool::View> attach(std::byte* address, std::uint64_t bytes,
                                  const std::string& backing_file, int protection,
                                  Offset file_offset);
-  Result<void> detach(const FramePool::View& view, FramePool::Detach how);
+  Result<void> detach(const FramePool::View& view);
   Result<void> cut(std::byte* address, std::uint64_t bytes);
   Result<void> protect(std::byte* address, std::uint64_t bytes, int protection);
   Result<void> forget(const std::string& backing_file);

@@ -90,7 +90,7 @@ Result<FramePool::View> FramePool::attach(void* address, std::uint64_t bytes,
   return manager_->attach(static_cast<std::byte*>(address), bytes, backing_file, protection,
                           file_offset);
 }
-Result<void> FramePool::detach(const View& view, Detach how) { return manager_->detach(view, how); }
+Result<void> FramePool::detach(const View& view) { return manager_->detach(view); }
 Result<void> FramePool::cut(void* address, std::uint64_t bytes) {
   return manager_->cut(static_cast<std::byte*>(address), bytes);
 }

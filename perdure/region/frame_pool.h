@@ -13,8 +13,8 @@
 //
 // Not a pool of objects: it knows no transactions. What the program stores to an attached address
 // is durable when the program flushed it, as with all persistent memory; a frame pool adds that the
-// page it flushed to is still found afterwards. Survival of a power cut is claimed where
-// is_persistent_memory() says so (DAX); on other files, of the process' death.
+// page it flushed to is still found afterwards. The pool survives a power cut where
+// is_persistent_memory() says so (DAX); on other files it survives only the death of the process.
 //
 // Source: Mnemosyne (ASPLOS 2011) §4.2, the kernel's region manager; here with userfaultfd.
 #pragma once
@@ -33,10 +33,10 @@
 
 namespace perdure {
 
-/// Not for direct I/O into an attached range: a device that still writes to a frame when its page is
-/// swapped out writes to nobody's page.
-/// Threads: any, for every call. No call may be made with a pointer into an attached range, nor from
-/// a signal handler. A forked child has neither the attached ranges nor the pool.
+/// Not for direct I/O into an attached range: a device that still writes to a frame when its page
+/// is swapped out writes to nobody's page.
+/// Threads: any, for every call. No call may be made with a pointer into an attached range, nor
+/// from a signal handler. A forked child has neither the attached ranges nor the pool.
 class FramePool {
  public:
   struct Options {
@@ -48,7 +48,7 @@ class FramePool {
     /// evicted). 0: what vm.max_map_count leaves. Frames that lie in order beside each other share
     /// one.
     std::uint64_t max_mappings = 0;
-    /// Ask for no privilege, even where there is one. See sees_system_calls().
+    /// Ask for no privilege, even if the process has it. See sees_system_calls().
     bool user_mode_only = false;
   };
 
@@ -61,7 +61,8 @@ class FramePool {
   static Result<std::unique_ptr<FramePool>> open(const std::string& path, const Options& options);
   static Result<std::unique_ptr<FramePool>> open_or_create(const std::string& path,
                                                            const Options& options);
-  /// Detaches everything, with kKeepFrames. Requires: nobody touches attached ranges any more.
+  /// Unmaps every view; the pages stay where they are. Requires: nobody touches attached ranges any
+  /// more.
   ~FramePool();
   FramePool(const FramePool&) = delete;
   FramePool& operator=(const FramePool&) = delete;
@@ -75,47 +76,46 @@ class FramePool {
   };
 
   /// Maps a backing file, which is created if there is none, from `file_offset` on, a multiple of
-  /// frame_bytes: a touch of a page brings it into a frame. `address` is page-aligned and whatever is
-  /// mapped there goes; null: an address is chosen. `protection` is PROT_READ, or PROT_READ | PROT_WRITE.
+  /// frame_bytes: a touch of a page brings it into a frame. `address` is page-aligned and whatever
+  /// is mapped there goes; null: an address is chosen. `protection` is PROT_READ, or PROT_READ |
+  /// PROT_WRITE.
   ///
   /// A touch whose page cannot be had (a backing file that is gone, a full device, no frame that
   /// could be freed) is a SIGBUS, and last_failure() says why.
   ///
   /// Durable: the file's name and number, on return.
-  /// Errors:  kBusy (that part of the file is attached already), kInvalid (alignment, protection, overlap, size),
-  ///          kNoSpace (no entry left for another file), kNotFound, kIo.
+  /// Errors:  kBusy (that part of the file is attached already), kInvalid (alignment, protection,
+  ///          overlap, size), kNoSpace (no entry left for another file), kNotFound, kIo.
   Result<View> attach(void* address, std::uint64_t bytes, const std::string& backing_file,
                       int protection, Offset file_offset = 0);
 
-  enum class Detach : std::uint8_t {
-    kKeepFrames,  // the pages stay where they are; the fastest, and no less durable
-    kWriteOut,    // all pages of the file go to it, and the pool forgets it; its last view
-  };
-  /// Gives the addresses back to the system. Requires: nobody touches them any more.
-  /// Errors: kInvalid (no such view), kBusy (writing out a file that has another view; nothing has
-  ///         changed), kIo, kNoSpace, kNotFound (writing out); then what could not be written stays in
-  ///         its frames, the view is gone.
-  Result<void> detach(const View& view, Detach how);
+  /// Writes all pages of the view's file to it, makes the pool forget the file, and gives the
+  /// addresses back to the system. Requires: nobody touches them any more.
+  /// Errors: kInvalid (no such view), kBusy (the file has another view; nothing has changed), kIo,
+  ///         kNoSpace, kNotFound: then what could not be written stays in its frames, and the view
+  ///         is gone.
+  Result<void> detach(const View& view);
 
-  /// Takes [address, address + bytes), whole frames, out of the views that it lies in; what is left of
-  /// them stays attached, and may be touched meanwhile. The addresses stay taken, but nothing is there
-  /// any more; pages stay in their frames. Requires: nobody touches the range any more.
+  /// Takes [address, address + bytes), whole frames, out of the views that it lies in; what is left
+  /// of them stays attached, and may be touched meanwhile. The addresses stay taken, but nothing is
+  /// there any more; pages stay in their frames. Requires: nobody touches the range any more.
   /// Errors: kInvalid (not whole frames of views); nothing has changed.
   Result<void> cut(void* address, std::uint64_t bytes);
   /// Changes what may be done with a view: PROT_READ, or PROT_READ | PROT_WRITE.
   /// Errors: kInvalid (no view begins there, or has that size).
   Result<void> protect(void* address, std::uint64_t bytes, int protection);
-  /// All pages of a file without a view go to it, and the pool forgets it. A file that the pool does
-  /// not know is fine. Durable: on return. Errors: kBusy (it has a view), and as detach().
+  /// Writes all pages of a file without a view to it, and makes the pool forget it. A file that the
+  /// pool does not know is fine. Durable: on return. Errors: kBusy (it has a view), and as
+  /// detach().
   Result<void> forget(const std::string& backing_file);
 
-  /// Shows the pages of a backing file that are in frames of the pool at `path`, without a change to
-  /// anything: `visit(offset in the file, its bytes)`.
+  /// Shows the pages of a backing file that are in frames of the pool at `path`, without a change
+  /// to anything: `visit(offset in the file, its bytes)`.
   /// Errors: as open(); kBusy only while somebody has the pool open for more than looking.
   static Result<void> inspect(const std::string& path, const std::string& backing_file,
                               const std::function<void(Offset, std::span<const std::byte>)>& visit);
 
-  /// Every backing file gets what the frames hold of it, attached or not; pages stay in their
+  /// Writes to every backing file what the frames hold of it, attached or not; pages stay in their
   /// frames. A page that is stored to meanwhile may reach its file half: the frame is what counts.
   /// Durable: on return. Errors: as detach().
   Result<void> write_back_all();

@@ -41,7 +41,7 @@ TEST_F(FramePoolTest, MoreDataThanFramesComesBackWhole) {
   EXPECT_GE(counts.hard_faults, 3 * (kPages - 40));
   EXPECT_EQ(counts.failures, 0u);
   EXPECT_LE(counts.frames_mapped + counts.frames_free, 40u);
-  pool->detach(view, FramePool::Detach::kWriteOut).value();
+  pool->detach(view).value();
   EXPECT_EQ(pool->statistics().frames_free, 40u);
   EXPECT_EQ(pool->statistics().mappings, 0u);
   for (std::uint64_t page = 0; page < kPages; ++page)
@@ -331,7 +331,7 @@ TEST_F(FramePoolTest, ATouchThatCannotBeServedIsASigbusAndSaysWhy) {
   std::ofstream(file("gone")).flush();
   EXPECT_FALSE(SigbusCatcher::touch(word(view, 0))) << "until it is attached anew";
   EXPECT_TRUE(SigbusCatcher::touch(word(view, 1)));
-  pool->detach(view, FramePool::Detach::kKeepFrames).value();
+  pool->cut(view.address, view.bytes).value();
   view = pool->attach(nullptr, 4 * 4096, file("b"), kBoth).value();
   for (std::uint64_t page = 0; page < 4; ++page)
     EXPECT_TRUE(SigbusCatcher::touch(word(view, page)));
@@ -396,8 +396,8 @@ TEST_F(FramePoolTest, MisusedCallsAreRefused) {
   EXPECT_EQ(pool->attach(view.address + 1, 4096, file("b"), kBoth).error().code, Code::kInvalid);
   EXPECT_EQ(pool->attach(view.address, 4096, file("b"), kBoth).error().code, Code::kInvalid);
   EXPECT_EQ(pool->attach(nullptr, 4096, directory + "/no/b", kBoth).error().code, Code::kNotFound);
-  pool->detach(view, FramePool::Detach::kKeepFrames).value();
-  EXPECT_EQ(pool->detach(view, FramePool::Detach::kKeepFrames).error().code, Code::kInvalid);
+  pool->detach(view).value();
+  EXPECT_EQ(pool->detach(view).error().code, Code::kInvalid);
   auto options = with(4);
   options.frame_bytes = 2048;
   EXPECT_EQ(FramePool::create(file("p"), options).error().code, Code::kInvalid);

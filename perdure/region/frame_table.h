@@ -107,7 +107,7 @@ class FrameTable {
 
   /// Gives the file a number, unless it has one.
   ///
-  ///   1. write the name; flush; fence      cut here ⇒ the entry is free still
+  ///   1. write the name; flush; fence      crash here ⇒ the entry is free still
   ///   2. seal the entry's state; flush; fence
   ///
   /// Durable: on return. Errors: kInvalid (the name is empty or longer than 504 bytes), kNoSpace
@@ -160,8 +160,9 @@ class FrameTable {
 
   /// Brings the page into a free frame.
   ///
-  ///   1. read the file's page into a free frame; flush; fence   cut here ⇒ the frame is free still
-  ///   2. seal the entry; flush; fence      cut here ⇒ the frame has it, or the file; they are equal
+  ///   1. read the file's page into a free frame; flush; fence   crash here ⇒ the frame is free yet
+  ///   2. seal the entry; flush; fence        crash here ⇒ frame or file has the page; both are
+  ///                                          equal
   ///   3. (the caller) map the frame
   ///
   /// Requires: a free frame; no frame has the page; the file is registered.
@@ -199,8 +200,8 @@ class FrameTable {
   /// Writes the frames to their files and frees them. Several at once share the syncs.
   ///
   ///   1. (the caller) unmap the frames, so that nobody stores to them any more
-  ///   2. write each frame to its file; sync the files    cut here ⇒ frame and file are the same
-  ///   3. clear the entries; flush; fence                 cut here ⇒ of each, the same
+  ///   2. write each frame to its file; sync the files    crash here ⇒ frame and file are the same
+  ///   3. clear the entries; flush; fence                 crash here ⇒ of each, the same
   ///   4. the frames are free
   ///
   /// Requires: each holds a page; nobody stores to them.
@@ -222,8 +223,8 @@ class FrameTable {
     return {};
   }
 
-  /// Step 2 alone: the files get what the frames hold. Whoever may still store to a frame goes on;
-  /// the frame keeps the page. Durable: on return. Errors: as swap_out().
+  /// Step 2 alone: the files get what the frames hold. Threads may go on storing to a frame, which
+  /// keeps the page. Durable: on return. Errors: as swap_out().
   template <BackingStore S>
   Result<void> write_back(S& store, std::span<const FrameNumber> frames) {
     std::vector<FileNumber> files;

@@ -5,7 +5,8 @@
 //   page 0            superblock: written once, at creation, sealed by a CRC
 //   page 1            state: one sealed word per line (see StatePage)
 //   root table        root_entries × RootEntry
-//   log heads         log_slots × one line, a sealed position each; the salt tells how its ring is divided
+//   log heads         log_slots × one line, a sealed position each; the salt tells how its ring is
+//                     divided
 //   segment table     one sealed word per segment of the capacity; zero beyond the grown part
 //   rings             log_slots × ring_bytes
 //   heap              segments, from heap_offset to grown_bytes
@@ -23,10 +24,12 @@ namespace perdure {
 inline constexpr std::array<char, 8> kMagic = {'P', 'E', 'R', 'D', 'U', 'R', 'E', '\n'};
 inline constexpr std::uint32_t kFormatVersion = 2;
 inline constexpr std::uint32_t kOldestFormatVersion = 1;
-/// From this version on a log record may tell of memory that was initialised in place. In an older pool nothing is.
+/// From this version on a log record may tell of memory that was initialised in place. In an older
+/// pool nothing is.
 inline constexpr std::uint32_t kInPlaceSinceVersion = 2;
 // Features that a reader must know to read (incompatible) or to write (read-only compatible).
-/// The file is the heap of a persistent address space: its log records name bytes of other files, too.
+/// The file is the heap of a persistent address space: its log records name bytes of other files,
+/// too.
 inline constexpr std::uint64_t kFeatureAddressSpace = 1;
 inline constexpr std::uint64_t kKnownIncompatible = kFeatureAddressSpace;
 inline constexpr std::uint64_t kKnownReadOnlyCompatible = 0;
@@ -82,7 +85,7 @@ struct StatePage {
     std::array<Word, 7> padding;
   };
   Line grown_bytes;    // seal(bytes of the file that are in use, kSaltGrown)
-  Line retired_stamp;  // seal(stamp, kSaltRetired): recovery ignores log records up to it
+  Line retired_stamp;  // seal(timestamp, kSaltRetired): recovery ignores log records up to it
 };
 static_assert(sizeof(StatePage) == 128);
 

@@ -89,8 +89,8 @@ Result<void> check_superblock(const Superblock& super, const std::string& path) 
 class FileBacking final : public Backing {
  public:
   /// Takes no ownership of `fd`, but of `sync_fd`: the same file opened anew, or -1 if it is only
-  /// looked at. The kernel tells of a failed write-back once to each opening of a file: an error that
-  /// this sync met, and a commit's data had, must not be gone when the commit asks.
+  /// looked at. The kernel tells of a failed write-back once to each opening of a file: an error
+  /// that this sync met, and a commit's data had, must not be gone when the commit asks.
   FileBacking(int fd, int sync_fd, std::string path)
       : fd_(fd), sync_fd_(sync_fd), path_(std::move(path)), writable_(sync_fd >= 0) {}
   ~FileBacking() override {
@@ -101,7 +101,7 @@ class FileBacking final : public Backing {
   Result<void> extend(std::uint64_t from, std::uint64_t bytes) override {
     if (!writable_) return Error{Code::kNoSpace, path_ + ": opened for inspection; it cannot grow"};
     if (auto blocks = allocate(from, bytes - from); !blocks) return blocks;
-    // The size is metadata of the file system: no flush of ours makes it durable, on any domain.
+    // The size is metadata of the file system, which no flush of a domain makes durable.
     if (::fsync(sync_fd_) != 0)
       return Error{Code::kPoisoned, io_error(path_ + ": sync after growing").message +
                                         "; fix the device and reopen the pool"};
@@ -120,8 +120,9 @@ class FileBacking final : public Backing {
   bool writable_;
 };
 
-/// A log on memory is as quick however small it is, and recovered the sooner; on files a larger one lets more commits share
-/// the write of a page home. At most a 16th of the pool goes to the larger ones.
+/// A log on memory is as quick however small it is, and recovered the sooner; on files a larger one
+/// lets more commits share the write of a page home. At most a 16th of the pool goes to the larger
+/// ones.
 std::uint64_t ring_bytes_for(DomainKind domain, const Geometry& g) {
   constexpr std::uint64_t kOnMemory = std::uint64_t{256} << 10;
   constexpr std::uint64_t kOnFiles = std::uint64_t{4} << 20;
@@ -266,7 +267,7 @@ Result<std::unique_ptr<Region>> Region::open_file(const std::string& path, Domai
   const auto at_our_place = [&](int flags) {
     if (options.base != nullptr)
       return ::mmap(options.base, bytes, PROT_READ | PROT_WRITE, flags | MAP_FIXED, file.get(), 0);
-    // An untrusted file chooses no address of ours: only the one preference of this release is
+    // An untrusted file must not choose addresses: only the one preference of this release is
     // honoured.
     void* got = ::mmap(reinterpret_cast<void*>(kPreferredBase), bytes, PROT_READ | PROT_WRITE,
                        flags | MAP_FIXED_NOREPLACE, file.get(), 0);
@@ -302,8 +303,8 @@ Result<std::unique_ptr<Region>> Region::open_file(const std::string& path, Domai
     ::madvise(home, bytes, MADV_DONTFORK);
     if (!map_private_heap(region->base_, file.get(), super.heap_offset, bytes)) return no_room();
   }
-  // A child after fork would share our locks and logs without our threads: it gets no mapping at
-  // all.
+  // A forked child would share locks and logs without the threads that use them, so it gets no
+  // mapping at all.
   ::madvise(mapping, bytes, MADV_DONTFORK);
   if (!inspect && region->domain_ == DomainKind::kSync)
     region->direct_fd_ = ::open(("/proc/self/fd/" + std::to_string(file.get())).c_str(),

@@ -2,8 +2,8 @@
 // Region: a pool file mapped into memory: created atomically, validated before it is mapped,
 //         locked, grown in place.
 //
-// Not a place for transactions: nothing here knows logs or heaps. A region hands out bytes; who
-// writes them decides through a domain when they are durable.
+// Not a place for transactions: nothing here knows logs or heaps. A region hands out bytes; the
+// code that writes them decides, through a domain, when they are durable.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@
 
 namespace perdure {
 
-/// The storage under a region, as far as growing needs it.
+/// The storage under a region, as far as it is needed to grow.
 class Backing {
  public:
   virtual ~Backing() = default;
@@ -46,11 +46,12 @@ class Region {
     std::uint64_t features = 0;  // incompatible feature bits that the file must have, and no others
     /// Addresses from base on that are persistent: see TxWorld.
     std::uint64_t range_bytes = ~std::uint64_t{0};
-    /// On memory: base() is a private mapping from the heap on, and home() the shared one (domain/in_private_pages.h). On files the
-    /// mapping is private anyway.
+    /// On memory: base() is a private mapping from the heap on, and home() the shared one
+    /// (domain/in_private_pages.h). On files the mapping is private anyway.
     bool private_heap = false;
   };
-  /// Bytes of another file, mapped into the region's range beyond its capacity, that records may name.
+  /// Bytes of another file, mapped into the region's range beyond its capacity, that records may
+  /// name.
   struct Part {
     Offset begin;
     Offset end;
@@ -76,7 +77,8 @@ class Region {
     return open_file(path, kind, access, {});
   }
 
-  /// Reads and checks a file's superblock, without locking or mapping anything. Errors: as open_file.
+  /// Reads and checks a file's superblock, without locking or mapping anything. Errors: as
+  /// open_file.
   static Result<Superblock> read_superblock(const std::string& path);
 
   /// A region over memory that the caller keeps (the crash explorer's images). `file_bytes` is what
@@ -85,7 +87,8 @@ class Region {
                                                      std::uint64_t file_bytes, DomainKind kind,
                                                      Backing& backing,
                                                      std::uint64_t range_bytes = ~std::uint64_t{0});
-  /// Maps [from, bytes) of `fd` privately at `base`, and what lies before it shared, as it is at home.
+  /// Maps [from, bytes) of `fd` privately at `base`, and what lies before it shared, as it is at
+  /// home.
   /// Requires: `base` is mapped, whole pages.   False: errno says why.
   static bool map_private_heap(std::byte* base, int fd, Offset from, std::uint64_t bytes);
   /// Writes the format of an empty pool into zeroed memory.
@@ -112,7 +115,7 @@ class Region {
   bool is_persistent_memory() const { return persistent_memory_; }
   const std::string& path() const { return path_; }
   /// Bytes in use; offsets at or beyond it are not part of the pool.
-  /// Where grown_bytes() stands, for who asks often.
+  /// The address of grown_bytes(), for callers that read it often.
   const std::atomic<std::uint64_t>& grown_end() const { return grown_bytes_; }
   std::uint64_t grown_bytes() const { return grown_bytes_.load(std::memory_order_acquire); }
   std::uint64_t segments() const {
@@ -128,7 +131,8 @@ class Region {
   std::uint64_t range_bytes() const { return range_bytes_; }
 
   // ---- parts ------------------------------------------------------------------------------------
-  /// Requires: [begin, end) is mapped, whole pages, beyond the capacity, and overlaps no other part.
+  /// Requires: [begin, end) is mapped, whole pages, beyond the capacity, and overlaps no other
+  ///           part.
   void attach(const Part& part);
   /// Forgets the parts, or pieces of parts, inside [begin, end). Requires: no record names them.
   void detach(Offset begin, Offset end);
@@ -148,9 +152,9 @@ class Region {
 
   /// Adds `count` segments, whose table words become `fresh`. Pointers stay valid.
   ///
-  ///   1. extend the file and sync it          cut here ⇒ the file is longer than the state says
-  ///   2. seal the new segments' table words   cut here ⇒ words beyond the end; written again next
-  ///   3. publish grown_bytes                  cut here ⇒ all of it, or step 2's state
+  ///   1. extend the file and sync it          crash here ⇒ the file is longer than the state says
+  ///   2. seal the new segments' table words   crash here ⇒ words beyond the end, written again
+  ///   3. publish grown_bytes                  crash here ⇒ all of it, or step 2's state
   ///
   /// Durable:  on return.
   /// Errors:   kNoSpace, kIo, kPoisoned; the region is unchanged.
@@ -165,7 +169,7 @@ class Region {
     if (auto extended = backing_->extend(old_bytes, new_bytes); !extended) return extended;
     for (std::uint64_t i = 0; i < count; ++i) domain.store(segment_word(old_segments + i), fresh);
     domain.flush(segment_word(old_segments), count * kWordBytes, Site::kGrow);
-    // Orders: the new table words before the size that makes recovery read them; without it a cut
+    // Orders: the new table words before the size that makes recovery read them; without it a crash
     // leaves a grown pool with unsealed segments, which is refused as corrupt.
     bool durable = domain.fence(Site::kGrowFence);
     domain.store(&state()->grown_bytes.word, seal(new_bytes, kSaltGrown));
@@ -200,8 +204,8 @@ class Region {
   Backing* backing_ = nullptr;
 
   void publish_parts(std::vector<Part> parts);
-  // Read on every store outside the heap, changed a few times in a process's life: readers take the newest list, and
-  // the older ones stay as long as the region.
+  // Read on every store outside the heap, changed a few times in a process's life: readers take the
+  // newest list, and the older ones stay as long as the region.
   std::mutex parts_mutex_;
   std::vector<std::unique_ptr<const std::vector<Part>>> all_parts_;
   std::atomic<const std::vector<Part>*> parts_{nullptr};
@@ -216,8 +220,8 @@ class RegionDevice {
   bool sync();
 
  private:
-  /// Calls `put(device, offset in it, data, bytes)` for each piece that lies in one file. What lies in none was
-  /// unmapped since it was noted: nobody waits for it any more.
+  /// Calls `put(device, offset in it, data, bytes)` for each piece that lies in one file. What lies
+  /// in none was unmapped since it was noted: nobody waits for it any more.
   template <class Put>
   bool for_each_piece(Offset offset, const void* data, std::size_t bytes, Put put);
 

@@ -210,7 +210,7 @@ TEST_F(RegionTest, ATruncatedFileIsRefusedWithBothSizes) {
 TEST_F(RegionTest, ALongerFileIsFine) {
   Region::create_file(path, small()).value();
   std::filesystem::resize_file(path,
-                               std::filesystem::file_size(path) + 12345);  // a cut while growing
+                               std::filesystem::file_size(path) + 12345);  // a crash while growing
   EXPECT_TRUE(open().ok());
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a persistent address space keeps on media beside its heap, an ordinary pool file: the table of its regions, and
-// the file of its static variables. Nothing volatile in here; docs/FORMAT.md tells the same in prose.
+// What a persistent address space keeps on media beside its heap, an ordinary pool file: the table
+// of its regions, and the file of its static variables. Nothing volatile in here; docs/FORMAT.md
+// tells the same in prose.
 #pragma once
 
 #include <array>
@@ -53,7 +54,8 @@ inline constexpr std::size_t kRegionTableBytes = 16 << 10;  // the paper's 16 KB
 inline constexpr std::size_t kOverflowBytes = kPageBytes;
 inline constexpr std::size_t kMaxOverflowPages = 4096;  // a circle of pages ends here
 
-/// The last page of a region's backing file. It ties the file to its address space; the program never sees it.
+/// The last page of a region's backing file. It ties the file to its address space; the program
+/// never sees it.
 struct RegionTrailer {
   std::array<char, 8> magic;
   std::array<std::uint8_t, 16> space;  // uuid of the heap
@@ -64,8 +66,8 @@ struct RegionTrailer {
 static_assert(sizeof(RegionTrailer) == 48);
 inline constexpr std::array<char, 8> kRegionMagic = {'P', 'E', 'R', 'D', 'R', 'E', 'G', '\n'};
 
-/// The first page of the file of the static variables. Behind it, in whole pages: the names and places of the variables,
-/// then the variables themselves.
+/// The first page of the file of the static variables. Behind it, in whole pages: the names and
+/// places of the variables, then the variables themselves.
 struct StaticsHeader {
   std::array<char, 8> magic;
   std::uint64_t names_bytes;      // as StaticVariable records

@@ -155,7 +155,8 @@ UserFaults::Outcome UserFaults::show(std::byte* address, std::uint64_t bytes, in
 UserFaults::Outcome UserFaults::hide(std::byte* address, std::uint64_t bytes, int protection) {
   auto made = watch(nullptr, bytes, protection);
   if (!made) return Outcome::kFull;
-  // Returns when the reader has taken note of the move: that is how the kernel keeps a page watched.
+  // Returns when the reader has taken note of the move: that is how the kernel keeps a page
+  // watched.
   return move(made.value(), address, bytes) ? Outcome::kDone : Outcome::kFull;
 }
 

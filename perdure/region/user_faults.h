@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// UserFaults: page faults of a range of addresses, handled in this process (userfaultfd), and the
-//             ways to put a frame, nothing, or an error at an address without a moment between.
+// UserFaults: handles page faults of a range of addresses in this process (userfaultfd), and
+//             atomically puts a frame, nothing, or an error at an address.
 //
 // Why every change goes by mremap: a page must at no time be something else than the frame or a
 // fault. To map something over it and *then* tell the kernel that faults are wanted there would
-// leave a moment in which a store goes to memory that nobody keeps. So what shall be seen is made
-// elsewhere, complete, and moved over the address in one system call, which excludes all faults.
+// leave a moment in which a store goes to memory that nobody keeps. So the new mapping is made
+// elsewhere, completely, and moved to the address by one system call, which excludes all faults.
 #pragma once
 
 #include <atomic>
@@ -40,45 +40,45 @@ class UserFaults {
   /// Requires: nobody touches watched addresses any more; the process that opened it: a forked
   /// child has none of its threads and must leave the object alone.
   ~UserFaults();
-  /// Ends both threads, and waits for what they are at; faults are not served any more. To be called
-  /// before anything that the handler uses goes, this object included.
+  /// Ends both threads, and waits for what they are at; faults are not served any more. To be
+  /// called before anything that the handler uses goes, this object included.
   void stop();
   UserFaults(const UserFaults&) = delete;
   UserFaults& operator=(const UserFaults&) = delete;
 
-  /// False: a system call that is handed an address whose page is not there fails with EFAULT; touch
-  /// the page first.
+  /// False: a system call that is handed an address whose page is not there fails with EFAULT;
+  /// touch the page first.
   bool sees_system_calls() const { return sees_system_calls_; }
 
   /// Makes [address, address + bytes) fault at each page. A null address is chosen here.
   /// Errors: kIo, kInvalid (the kernel refuses the range).
   Result<std::byte*> watch(std::byte* address, std::uint64_t bytes, int protection);
-  /// The addresses are given back to the system.
+  /// Gives the addresses back to the system.
   void forget(std::byte* address, std::uint64_t bytes);
-  /// The addresses stay taken, and are not watched any more: an access is a SIGSEGV.
+  /// Keeps the addresses reserved, but watches them no more: an access is a SIGSEGV.
   void leave_nothing(std::byte* address, std::uint64_t bytes);
 
-  /// What show(), hide() and break_at() answer: kFull when this process has no mapping left
+  /// The results of show(), hide() and break_at(): kFull when this process has no mapping left
   /// (vm.max_map_count); nothing has changed then.
   enum class Outcome : std::uint8_t { kDone, kFull };
 
-  /// Puts bytes of the file there, and lets who waits for them go on.
+  /// Maps bytes of the file there, and wakes the threads that wait for them.
   Outcome show(std::byte* address, std::uint64_t bytes, int protection, int fd, Offset offset,
                int map_flags);
-  /// Takes them away: from the return on, nobody loads from or stores to them, and the next access
+  /// Unmaps them: after the return, nobody loads from or stores to them, and the next access
   /// faults. Requires: not on the thread of Handler::quickly.
   Outcome hide(std::byte* address, std::uint64_t bytes, int protection);
-  /// Whoever waits for the bytes, or comes later, gets a SIGBUS, as with any mapped file whose
-  /// storage fails.
+  /// A thread that waits for the bytes, or accesses them later, gets a SIGBUS, as with any mapped
+  /// file whose storage fails.
   void break_at(std::byte* address, std::uint64_t bytes);
 
-  /// Lets who waits for the bytes look again: what they wait for is there.
+  /// Wakes the threads that wait for the bytes, because these are there now.
   void wake(std::byte* address, std::uint64_t bytes);
 
   /// Frees some mappings that are held back for this: after kFull there must be a way to change
   /// something. False when they are used up.
   bool spend_reserve();
-  /// Takes them again. Mappings of this process that are of no use but this.
+  /// Fills the reserve again: mappings of this process that have no other use.
   void refill_reserve();
 
  private:

@@ -44,8 +44,8 @@ Scenario shared_words(std::string name, std::string claim, std::uint64_t steps, 
 
 Scenario turns() {
   Scenario s = shared_words(
-      "turns", "two threads write the same words in turn; recovery merges their logs by stamp", 8,
-      4, [](Pool&, std::uint64_t step, const Work& work) {
+      "turns", "two threads write the same words in turn; recovery merges their logs by timestamp",
+      8, 4, [](Pool&, std::uint64_t step, const Work& work) {
         if (step % 2 == 0) return on_second_thread(work);
         work();
       });
@@ -58,11 +58,12 @@ Scenario turns() {
 
 /// Two logs, one of which fills up and is emptied with what the other holds by then, while commits may go on.
 Scenario consumed() {
-  Scenario s = shared_words("consumed", "a full log is emptied as far as a stamp, with all others",
-                            26, 40, [](Pool&, std::uint64_t step, const Work& work) {
-                              if (step % 3 == 0) return on_second_thread(work);
-                              work();
-                            });
+  Scenario s =
+      shared_words("consumed", "a full log is emptied as far as a timestamp, with all others", 26,
+                   40, [](Pool&, std::uint64_t step, const Work& work) {
+                     if (step % 3 == 0) return on_second_thread(work);
+                     work();
+                   });
   s.truncation = Truncation::kWhenFull;
   s.resume_steps = 14;
   return s;

@@ -38,11 +38,11 @@ struct RingMemory {
 template <class Log>
 void read_records(const Log& log) {
   auto reader = log.reader();
-  std::uint64_t stamp = 0;
+  std::uint64_t timestamp = 0;
   std::vector<Word> entries;
   std::uint64_t applied = 0;
   for (std::uint64_t records = 0; records <= log.capacity_words(); ++records) {
-    const record::Found found = record::read(reader, stamp, entries);
+    const record::Found found = record::read(reader, timestamp, entries);
     require(reader.position() <= log.head() + log.capacity_words());
     (void)record::for_each(
         entries,

@@ -165,13 +165,13 @@ class Mutator {
                     geometry().ring_bytes / kWordBytes, &head_word};
     TornbitLog log(ring, *head, *head);
     auto reader = log.reader();
-    std::uint64_t stamp = 0;
+    std::uint64_t timestamp = 0;
     std::uint64_t last = 0;
     std::vector<Word> words;
     std::uint64_t end = reader.position();
-    while (record::read(reader, stamp, words) == record::Found::kRecord) {
+    while (record::read(reader, timestamp, words) == record::Found::kRecord) {
       end = reader.position();
-      last = stamp;
+      last = timestamp;
     }
     log = TornbitLog(ring, *head, end);
     words.assign(1, 0);
@@ -184,10 +184,10 @@ class Mutator {
       if (kind == record::Kind::kSpill) seal_spill(words);
       if (entries == 0) words[words.size() - values - 1] |= record::kLast;
     }
-    stamp = (input.take<std::uint8_t>() % 8 == 0 ? number(input)
-                                                 : last + 1 + input.take<std::uint8_t>() % 4) &
-            kMax48;
-    words[0] = record::header(stamp, {words.data() + 1, words.size() - 1});
+    timestamp = (input.take<std::uint8_t>() % 8 == 0 ? number(input)
+                                                     : last + 1 + input.take<std::uint8_t>() % 4) &
+                kMax48;
+    words[0] = record::header(timestamp, {words.data() + 1, words.size() - 1});
     if (TornbitLog::log_words(words.size()) <= log.free_words()) log.append(domain_, words);
   }
   /// Makes the checksum of spilled entries right, wherever they are said to stand.

@@ -6,7 +6,7 @@
 //   cmake --preset fuzz && cmake --build --preset fuzz --target xil_fuzz
 //   xil_fuzz -timeout=1 -rss_limit_mb=512 -max_len=2048 [-runs=1000000 | -max_total_time=60] [corpus/]
 //
-// Input: byte 0 the kind of run, byte 1 the retired stamp, then the words of the ring, whole lines of it.
+// Input: byte 0 the kind of run, byte 1 the retired timestamp, then the words of the ring, whole lines of it.
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -35,7 +35,7 @@ void make_checks_right(const Ring& ring) {
     const xil::Halves found = records.load(index);
     if (xil::is_data(found)) continue;
     xil::Closing closing = xil::closing_of(found);
-    closing.stamp %= 16;
+    closing.timestamp %= 16;
     closing.back %= records.count();
     closing.age %= 4;
     const bool torn = (found.meta & xil::kTornInMeta) != 0;
@@ -49,24 +49,24 @@ void go_on(const Ring& ring, const XilScan& scan, std::uint64_t retired) {
   XilLog log(ring, scan);
   log.adopt(domain);
   log.settle(domain);
-  std::uint64_t stamp = retired;
-  if (!scan.transactions.empty()) stamp = scan.transactions.back().stamp;
+  std::uint64_t timestamp = retired;
+  if (!scan.transactions.empty()) timestamp = scan.transactions.back().timestamp;
   if (log.free_records() == 0) {
-    retired = stamp;
+    retired = timestamp;
     log.truncate_to(log.begin());
   }
-  if (stamp == kMax48) return;
+  if (timestamp == kMax48) return;
   log.append(domain, 8, 1);
   log.abort(domain);
   if (log.free_records() == 0) {
-    retired = stamp;
+    retired = timestamp;
     log.truncate_to(log.begin());
   }
   log.append(domain, 16, ~Word{0});
-  log.commit(domain, stamp + 1);
+  log.commit(domain, timestamp + 1);
   const XilScan after = scan_xil(ring, retired);
   require(after.damage == nullptr && !after.transactions.empty());
-  require(after.transactions.back().stamp == stamp + 1);
+  require(after.transactions.back().timestamp == timestamp + 1);
   std::uint64_t updates = 0;
   for_each_update(ring, after.transactions.back(), [&](const xil::Update& update) {
     require(update.address == 16 && update.value == ~Word{0} && update.bytes == 0xff);
@@ -91,11 +91,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t byte
   require(scan.tail - scan.head <= ring.count / xil::kRecordWords);
   std::uint64_t last = retired;
   for (const XilTransaction& transaction : scan.transactions) {
-    require(transaction.stamp > last && transaction.first < transaction.commit);
-    last = transaction.stamp;
+    require(transaction.timestamp > last && transaction.first < transaction.commit);
+    last = transaction.timestamp;
     for_each_update(ring, transaction, [](const xil::Update&) {});
   }
-  // A log's age may forbid a commit that an attacker's stamps lead to; an engine retires first.
+  // A log's age may forbid a commit that an attacker's timestamps lead to; an engine retires first.
   if (last - retired < 1000 && ring.count / xil::kRecordWords >= 8) go_on(ring, scan, retired);
   return 0;
 }

@@ -61,9 +61,9 @@ class Check {
 
   bool check_logs() {
     LogArea logs(*region_);
-    std::uint64_t last_stamp = 0;
+    std::uint64_t last_timestamp = 0;
     const auto opened = logs.open();
-    auto records = opened ? logs.collect(last_stamp) : opened.error();
+    auto records = opened ? logs.collect(last_timestamp) : opened.error();
     if (records) {
       report_["logs"] = logs.slot_count();
       report_["records_to_recover"] = records->size();

@@ -103,7 +103,7 @@ Report dump_record(const LogArea::Record& record) {
         return true;
       },
       [](Offset, Word, Word) { return false; });
-  return {{"stamp", record.stamp},
+  return {{"stamp", record.timestamp},
           {"words", words},
           {"lowest_byte", words == 0 ? 0 : lowest},
           {"highest_byte", highest}};
@@ -127,9 +127,9 @@ void dump(const DumpOptions& options) {
     LogArea logs(*region);
     logs.open().value();
     report["logs_in_use"] = dump_log_heads(logs);
-    std::uint64_t last_stamp = 0;
-    const auto records = logs.collect(last_stamp).value();
-    report["last_stamp"] = last_stamp;
+    std::uint64_t last_timestamp = 0;
+    const auto records = logs.collect(last_timestamp).value();
+    report["last_stamp"] = last_timestamp;
     report["records_waiting"] = records.size();
     report["records"] = Report::array();
     for (std::size_t i = 0; i < std::min<std::size_t>(records.size(), options.limit); ++i) {

@@ -7,11 +7,11 @@
 //
 // A change of files in epoch e:
 //   1. a file that loses a name is linked into kept/: inode, contents and open descriptors stay what they are
-//                          cut here => a link that nobody needs; it goes at a later commit
+//                          crash here => a link that nobody needs; it goes at a later commit
 //   2. records that take the change back are appended to undo-<e>; with power: synced
-//                          cut here => records of a change that did not come about: taking it back does nothing
+//                          crash here => records of a change that did not come about: taking it back does nothing
 //   3. the system call goes on
-//                          cut here => the change is there or not; the record suits both
+//                          crash here => the change is there or not; the record suits both
 //
 // Recorded at most once an epoch: each block of each file; size, mode, owner and times of each file and directory, when
 // it is first touched. A file that was made in this epoch needs its name recorded only.
@@ -19,7 +19,7 @@
 // Going back to epoch E (roll_back()):
 //   1. all undo files after E are read and checked   damage => an error; nothing was changed
 //   2. the newest record is taken back; 3. it is cut off its undo file; and so on to the oldest
-//                          cut here => the record is taken back once more, which does nothing. Older ones have not been
+//                          crash here => the record is taken back once more, which does nothing. Older ones have not been
 //                             touched: paths mean what they meant when the record was written
 //   4. the undo files after E, which have no records any more, are removed, newest first
 // With power, step 2 is made durable before step 3. Runs of records whose order does not matter are cut off at once.

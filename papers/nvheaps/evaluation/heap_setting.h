@@ -16,14 +16,10 @@ namespace perdure::bench::nvheaps {
 enum class Layer : std::uint8_t {
   kBase,  // raw structures in a mapped file
   kSafe,  // counted references and checked pointers: object_heap::unprotected
-  kTx,  // and transactions of one thread that is alone: without isolation (perdure/engine/solitude.h)
-  kCTx,  // and isolation: another thread is in a transaction all the time, so that nobody is alone
+  kTx,    // and transactions of one thread, without isolation (perdure/engine/biased_locking.h)
+  kCTx,   // and isolation: another thread is in a transaction all the time, so that nobody is alone
   kNoDur,  // the same transactions, not durable: the engine `volatile`
 };
-constexpr std::string_view layer_name(Layer layer) {
-  constexpr std::array<std::string_view, 5> kNames = {"BASE", "SAFE", "TX", "C-TX", "NoDur"};
-  return kNames[static_cast<std::size_t>(layer)];
-}
 
 /// §4.1. A line on its way to memory takes `write_ns`, one after the other; 0: what the machine's own DRAM takes.
 struct Memory {

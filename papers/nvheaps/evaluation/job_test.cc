@@ -52,6 +52,11 @@ HeapSetting setting_of(const Way& way, const std::string& dir) {
   return setting;
 }
 
+constexpr std::string_view layer_name(Layer layer) {
+  constexpr std::array<std::string_view, 5> kNames = {"BASE", "SAFE", "TX", "C-TX", "NoDur"};
+  return kNames[static_cast<std::size_t>(layer)];
+}
+
 class WorkInLayer : public ::testing::TestWithParam<std::tuple<Work, std::size_t>> {
  protected:
   ScratchDirectory directory_{"/dev/shm", "nvheaps-test"};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "perdure/engine/solitude.h"
+#include "perdure/engine/biased_locking.h"
 
 #include <linux/membarrier.h>
 #include <sys/syscall.h>
@@ -13,31 +13,32 @@
 namespace perdure {
 namespace {
 
-/// Whatever other threads of the process have executed before is seen, and what they execute after sees what the caller
-/// stored before.
+/// Whatever other threads of the process have executed before is seen, and what they execute after
+/// sees what the caller stored before.
 bool membarrier(int command) { return ::syscall(SYS_membarrier, command, 0, 0) == 0; }
 
 bool can_have_barriers() {
   static const bool can = membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
   return can;
 }
-// Before main, where it is free: once there are other threads, the kernel takes 10 ms and more for it.
+// Registered before main, where it costs nothing: once there are other threads, the kernel takes 10
+// ms and more.
 [[maybe_unused]] const bool asked_early = can_have_barriers();
 
 void barrier_everywhere() { (void)membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED); }
 
 }  // namespace
 
-struct Solitude::Known {
+struct BiasedLocking::Known {
   const bool possible = can_have_barriers();
   std::mutex mutex;
   std::vector<Place*> places;
 };
 
-Solitude::Solitude() : known_(new Known) {}
-Solitude::~Solitude() { delete known_; }
+BiasedLocking::BiasedLocking() : known_(new Known) {}
+BiasedLocking::~BiasedLocking() { delete known_; }
 
-void Solitude::add(Place& place) {
+void BiasedLocking::add(Place& place) {
   const std::lock_guard lock(known_->mutex);
   known_->places.push_back(&place);
   if (!known_->possible) place.look_at_ = ~std::uint64_t{0};
@@ -45,26 +46,27 @@ void Solitude::add(Place& place) {
     owner_.store(&place, std::memory_order_release);
 }
 
-void Solitude::end_unless(const Place& me) {
+void BiasedLocking::end_unless(const Place& me) {
   const Place* owner = owner_.load(std::memory_order_acquire);
   if (owner == nullptr || owner == &me) return;
   const std::lock_guard lock(known_->mutex);
   if (owner_.load(std::memory_order_relaxed) != &me) end_owner();
 }
 
-void Solitude::end_owner() {
+void BiasedLocking::end_owner() {
   Place* const owner = owner_.load(std::memory_order_relaxed);
   if (owner == nullptr) return;
   owner_.store(&ending_, std::memory_order_relaxed);
   barrier_everywhere();
   while ((owner->state_.load(std::memory_order_acquire) & Place::kCommitting) != 0)
     std::this_thread::yield();
-  // Release, and the acquire above: who sees nobody named sees all that the owner committed.
+  // Release, and the acquire above: a thread that sees no owner sees all that the owner committed.
   owner_.store(nullptr, std::memory_order_release);
 }
 
-bool Solitude::settle(Place& place) {
-  // Not with the lock: who has it may wait for this thread's commit, but it is in none.
+bool BiasedLocking::settle(Place& place) {
+  // Taking the lock here is safe: its holder may wait for this thread's commit, but this thread is
+  // not committing.
   const std::lock_guard lock(known_->mutex);
   if (owner_.load(std::memory_order_relaxed) != nullptr) {
     end_owner();
@@ -80,7 +82,7 @@ bool Solitude::settle(Place& place) {
   owner_.store(&place, std::memory_order_relaxed);
   barrier_everywhere();
   if (others(place) == now) {
-    // It has to be worth what ending it will cost.
+    // The next bias has to pay for the cost of its end.
     place.patience_ = std::min(2 * place.patience_, kMostPatience);
     return true;
   }
@@ -88,7 +90,7 @@ bool Solitude::settle(Place& place) {
   return false;
 }
 
-std::uint64_t Solitude::others(const Place& place) const {
+std::uint64_t BiasedLocking::others(const Place& place) const {
   std::uint64_t begun = 0;
   for (const Place* other : known_->places) {
     if (other == &place) continue;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The library's engine, stamped: once for each kind of memory on which a commit flushes line by line, once for whatever the
-// CPU has otherwise, once for private pages over memory, once for files. Six, because each is a copy of every commit path.
+// The instantiations of the library's engine: one for each kind of memory on which a commit flushes
+// line by line, one for whatever instruction the CPU has otherwise, one for private pages over
+// memory, one for files. There are only six, because each is a copy of every commit path.
 #pragma once
 
 #include "perdure/domain/any_memory.h"
@@ -16,7 +17,8 @@ extern template class Redo<Dram>;
 extern template class Redo<InPrivatePages<AnyMemory>>;
 extern template class Redo<InPrivatePages<Sync<RegionDevice>>>;
 
-/// Calls make(domain) with the domain of memory of `kind`, one of the first four, and returns what that returns.
+/// Calls make(domain) with the domain of memory of `kind`, one of the first four, and returns what
+/// that returns.
 template <class Make>
 auto on_memory(DomainKind kind, Make make) {
   switch (kind) {

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Stamps an engine of papers/engines.h for the domain of an open region. Each engine's stamps are in a source of its own
-// (stamps_of_*.cc), so that they are compiled side by side.
+// Makes an engine of papers/engines.h for the domain of an open region. Each engine is compiled in a source of its own
+// (make_*.cc), so that they are compiled side by side.
 #pragma once
 
 #include "papers/engines.h"
 #include "perdure/api/pool_storage.h"
 #include "perdure/domain/counted.h"
-#include "perdure/engine/stamps.h"
+#include "perdure/engine/instantiations.h"
 
 namespace perdure::papers {
 
-struct StampParts {
+struct EngineSetting {
   const LabOptions& options;
   const EngineParts& parts;
   PoolStorage* storage;      // null: shared memory
@@ -18,7 +18,7 @@ struct StampParts {
 };
 
 template <class E>
-std::unique_ptr<Engine> stamp_on_memory(const StampParts& with) {
+std::unique_ptr<Engine> make_on_memory(const EngineSetting& with) {
   const auto make = [&](auto domain) {
     return E::make(with.parts, std::move(domain), with.options);
   };
@@ -34,7 +34,7 @@ std::unique_ptr<Engine> stamp_on_memory(const StampParts& with) {
 }
 
 template <class E>
-std::unique_ptr<Engine> stamp_on_files(const StampParts& with) {
+std::unique_ptr<Engine> make_on_files(const EngineSetting& with) {
   const auto make = [&](auto domain) {
     return E::make(with.parts, InPrivatePages(*with.storage->pages, 0, std::move(domain)),
                    with.options);
@@ -46,7 +46,7 @@ std::unique_ptr<Engine> stamp_on_files(const StampParts& with) {
 
 /// Of the engine with private pages: what is counted is what goes home.
 template <class E>
-std::unique_ptr<Engine> stamp_in_private_pages(const StampParts& with) {
+std::unique_ptr<Engine> make_in_private_pages(const EngineSetting& with) {
   const auto make = [&](auto domain) {
     return E::make(with.parts,
                    InPrivatePages(*with.storage->pages, with.storage->to_home, std::move(domain)),
@@ -60,8 +60,8 @@ std::unique_ptr<Engine> stamp_in_private_pages(const StampParts& with) {
   return make(memory);
 }
 
-/// Stamps the engine E for where the region is.
+/// Makes the engine E for where the region is.
 template <class E>
-std::unique_ptr<Engine> stamp(const StampParts& with);
+std::unique_ptr<Engine> make_engine(const EngineSetting& with);
 
 }  // namespace perdure::papers

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "perdure/engine/stamps.h"
+#include "perdure/engine/instantiations.h"
 
 namespace perdure {
 

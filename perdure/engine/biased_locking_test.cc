@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "perdure/engine/solitude.h"
+#include "perdure/engine/biased_locking.h"
 
 #include <linux/membarrier.h>
 #include <sys/syscall.h>
@@ -21,54 +21,54 @@ namespace {
 /// More begins than a place ever waits before it looks around.
 constexpr int kLong = 1 << 17;
 
-class SolitudeTest : public ::testing::Test {
+class BiasedLockingTest : public ::testing::Test {
  protected:
   void SetUp() override {
     if (::syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) != 0)
       GTEST_SKIP() << "no membarrier here: nobody is ever alone";
-    solitude.add(first);
-    solitude.add(second);
+    biased_locking.add(first);
+    biased_locking.add(second);
   }
-  bool begins_alone(Solitude::Place& place) {
-    const bool alone = place.begin(solitude);
+  bool begins_alone(BiasedLocking::Place& place) {
+    const bool alone = place.begin(biased_locking);
     place.end();
     return alone;
   }
-  bool becomes_alone(Solitude::Place& place) {
+  bool becomes_alone(BiasedLocking::Place& place) {
     for (int i = 0; i < kLong; ++i) {
       if (begins_alone(place)) return true;
     }
     return false;
   }
-  Solitude solitude;
-  Solitude::Place first;
-  Solitude::Place second;
+  BiasedLocking biased_locking;
+  BiasedLocking::Place first;
+  BiasedLocking::Place second;
 };
 
-TEST_F(SolitudeTest, TheFirstIsAloneUntilAnotherBegins) {
+TEST_F(BiasedLockingTest, TheFirstIsAloneUntilAnotherBegins) {
   EXPECT_TRUE(begins_alone(first));
   EXPECT_TRUE(begins_alone(first));
   EXPECT_FALSE(begins_alone(second));
   EXPECT_FALSE(begins_alone(first));
 }
 
-TEST_F(SolitudeTest, WhoRunsAloneNoticesAnotherAndMayNotCommit) {
-  ASSERT_TRUE(first.begin(solitude));
-  EXPECT_TRUE(first.still_alone(solitude));
-  EXPECT_FALSE(second.begin(solitude));
-  EXPECT_FALSE(first.still_alone(solitude));
-  EXPECT_FALSE(first.claim(solitude));
+TEST_F(BiasedLockingTest, WhoRunsAloneNoticesAnotherAndMayNotCommit) {
+  ASSERT_TRUE(first.begin(biased_locking));
+  EXPECT_TRUE(first.still_alone(biased_locking));
+  EXPECT_FALSE(second.begin(biased_locking));
+  EXPECT_FALSE(first.still_alone(biased_locking));
+  EXPECT_FALSE(first.claim(biased_locking));
 }
 
-TEST_F(SolitudeTest, WhoBeginsWaitsForACommitUnderWay) {
-  ASSERT_TRUE(first.begin(solitude));
-  ASSERT_TRUE(first.claim(solitude));
+TEST_F(BiasedLockingTest, WhoBeginsWaitsForACommitUnderWay) {
+  ASSERT_TRUE(first.begin(biased_locking));
+  ASSERT_TRUE(first.claim(biased_locking));
   std::atomic<bool> began{false};
   std::thread other([&] {
-    EXPECT_FALSE(second.begin(solitude));
+    EXPECT_FALSE(second.begin(biased_locking));
     began = true;
   });
-  while (first.still_alone(solitude)) std::this_thread::yield();
+  while (first.still_alone(biased_locking)) std::this_thread::yield();
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   EXPECT_FALSE(began);
   first.end();
@@ -76,18 +76,18 @@ TEST_F(SolitudeTest, WhoBeginsWaitsForACommitUnderWay) {
   EXPECT_TRUE(began);
 }
 
-TEST_F(SolitudeTest, SoDoesWhoBeginsWhileAnotherWaitsForIt) {
-  Solitude::Place third;
-  solitude.add(third);
-  ASSERT_TRUE(first.begin(solitude));
-  ASSERT_TRUE(first.claim(solitude));
+TEST_F(BiasedLockingTest, SoDoesWhoBeginsWhileAnotherWaitsForIt) {
+  BiasedLocking::Place third;
+  biased_locking.add(third);
+  ASSERT_TRUE(first.begin(biased_locking));
+  ASSERT_TRUE(first.claim(biased_locking));
   std::atomic<int> began{0};
-  const auto begin = [&](Solitude::Place& place) {
-    EXPECT_FALSE(place.begin(solitude));
+  const auto begin = [&](BiasedLocking::Place& place) {
+    EXPECT_FALSE(place.begin(biased_locking));
     ++began;
   };
   std::thread one([&] { begin(second); });
-  while (first.still_alone(solitude)) std::this_thread::yield();
+  while (first.still_alone(biased_locking)) std::this_thread::yield();
   std::thread other([&] { begin(third); });
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
   EXPECT_EQ(began, 0);
@@ -97,22 +97,22 @@ TEST_F(SolitudeTest, SoDoesWhoBeginsWhileAnotherWaitsForIt) {
   EXPECT_EQ(began, 2);
 }
 
-TEST_F(SolitudeTest, WhoIsLeftBecomesAlone) {
+TEST_F(BiasedLockingTest, WhoIsLeftBecomesAlone) {
   EXPECT_FALSE(begins_alone(second));
   EXPECT_TRUE(becomes_alone(second));
   EXPECT_TRUE(becomes_alone(first));
   EXPECT_FALSE(begins_alone(second));
 }
 
-TEST_F(SolitudeTest, NobodyBecomesAloneWhileAnotherRuns) {
+TEST_F(BiasedLockingTest, NobodyBecomesAloneWhileAnotherRuns) {
   EXPECT_FALSE(begins_alone(second));
-  EXPECT_FALSE(first.begin(solitude));
+  EXPECT_FALSE(first.begin(biased_locking));
   EXPECT_FALSE(becomes_alone(second));
   first.end();
   EXPECT_TRUE(becomes_alone(second));
 }
 
-TEST_F(SolitudeTest, NobodyBecomesAloneWhoseNeighbourKeepsBeginning) {
+TEST_F(BiasedLockingTest, NobodyBecomesAloneWhoseNeighbourKeepsBeginning) {
   EXPECT_FALSE(begins_alone(second));
   for (int i = 0; i < kLong; ++i) {
     ASSERT_FALSE(begins_alone(first));
@@ -120,15 +120,16 @@ TEST_F(SolitudeTest, NobodyBecomesAloneWhoseNeighbourKeepsBeginning) {
   }
 }
 
-TEST_F(SolitudeTest, AChangePastTheTransactionsEndsItForOthersOnly) {
-  solitude.end_unless(first);
+TEST_F(BiasedLockingTest, AChangePastTheTransactionsEndsItForOthersOnly) {
+  biased_locking.end_unless(first);
   EXPECT_TRUE(begins_alone(first));
-  solitude.end_unless(second);
+  biased_locking.end_unless(second);
   EXPECT_FALSE(begins_alone(first));
 }
 
-/// Four threads, now one, now all, move money between accounts; each sees the same sum in every attempt, alone or not.
-TEST_F(SolitudeTest, TransactionsStayIsolatedWhileItComesAndGoes) {
+/// Four threads, now one, now all, move money between accounts; each sees the same sum in every
+/// attempt, alone or not.
+TEST_F(BiasedLockingTest, TransactionsStayIsolatedWhileItComesAndGoes) {
   struct Accounts {
     std::array<std::uint64_t, 8> balance;
   };
