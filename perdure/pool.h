@@ -23,9 +23,9 @@
 
 #include "perdure/engine/transaction.h"
 #include "perdure/error.h"
-#include "perdure/pptr.h"
 #include "perdure/options.h"
 #include "perdure/persistable.h"
+#include "perdure/pptr.h"
 #include "perdure/tx.h"
 #include "perdure/type_id.h"
 
@@ -65,7 +65,8 @@ class Pool {
   /// Errors: as open(), but never kBusy.
   static Result<Pool> inspect(const std::string& path);
 
-  Pool(Pool&& other) noexcept : core_(std::exchange(other.core_, nullptr)) {}
+  Pool(Pool&& other) noexcept
+      : core_(std::exchange(other.core_, nullptr)), id_(std::exchange(other.id_, 0)) {}
   Pool& operator=(Pool&& other) noexcept;
   /// Closes the pool: writes everything home, so that the next open has nothing to replay.
   /// Threads: no other thread may use the pool.
@@ -159,7 +160,7 @@ class Pool {
 
  private:
   friend struct PoolAccess;  // of tools, tests and other engines: perdure/api/pool_core.h
-  explicit Pool(PoolCore* core) noexcept : core_(core) {}
+  Pool(PoolCore* core, std::uint64_t id) noexcept : core_(core), id_(id) {}
 
   template <class Body>
   std::invoke_result_t<Body&, Tx&> run(Body&& body, bool read_only, Durability durability);
@@ -168,7 +169,8 @@ class Pool {
   std::byte* base() const;
   void prefetch_word(std::uint64_t offset) const;
 
-  PoolCore* core_;  // its own
+  PoolCore* core_;    // its own
+  std::uint64_t id_;  // no other pool of the process has had it; 0: moved from
 };
 
 // ---- What follows is how a transaction is run; nothing to call ----------------------------------
@@ -181,6 +183,15 @@ struct PoolContext {
 };
 
 namespace detail {
+
+/// The pool that the thread has used last, and its context there. 0: none, as at first, in the
+/// child of a fork, and when the thread ends.
+struct LastUsed {
+  std::uint64_t pool = 0;
+  PoolContext* context = nullptr;
+};
+// Found without a call also by code that becomes part of a shared object.
+[[gnu::tls_model("initial-exec")]] extern constinit thread_local LastUsed last_used;
 
 /// The calling thread's context; made on first use. Errors: throws Exception kMisuse after fork or
 /// with more threads than the pool has logs.
@@ -203,16 +214,20 @@ template <class Body, class BeforeRollBack>
 std::invoke_result_t<Body&> attempt(PoolCore& core, PoolContext& context, bool read_only,
                                     Durability durability, Body&& body,
                                     BeforeRollBack before_roll_back) {
+  Tx& tx = context.tx;
   for (;;) {
-    detail::begin_attempt(core, context, read_only);
+    // Who is alone makes way for nobody.
+    if (!tx.begin_plain(read_only)) detail::begin_attempt(core, context, read_only);
     try {
       if constexpr (std::is_void_v<std::invoke_result_t<Body&>>) {
         body();
-        detail::commit_attempt(core, context, durability);
+        if (context.attempts != 0 || !tx.end_plain_unchanged())
+          detail::commit_attempt(core, context, durability);
         return;
       } else {
         auto result = body();
-        detail::commit_attempt(core, context, durability);
+        if (context.attempts != 0 || !tx.end_plain_unchanged())
+          detail::commit_attempt(core, context, durability);
         return result;
       }
     } catch (const Conflict&) {
@@ -220,7 +235,7 @@ std::invoke_result_t<Body&> attempt(PoolCore& core, PoolContext& context, bool r
       detail::retry_later(core, context);
     } catch (...) {
       before_roll_back();
-      if (!context.tx.doomed()) {  // else user code turned our Conflict into something else
+      if (!tx.doomed()) {  // else user code turned our Conflict into something else
         detail::abandon(core, context);
         throw;
       }
@@ -233,7 +248,8 @@ template <class Body>
 std::invoke_result_t<Body&, Tx&> Pool::run(Body&& body, bool read_only, Durability durability) {
   static_assert(!std::is_reference_v<std::invoke_result_t<Body&, Tx&>>,
                 "perdure: a transaction returns a value or a pointer, not a reference");
-  PoolContext& context = detail::context_of(*core_);
+  PoolContext& context =
+      detail::last_used.pool == id_ ? *detail::last_used.context : detail::context_of(*core_);
   Tx& tx = context.tx;
   if (tx.active()) return body(tx);
   return attempt(*core_, context, read_only, durability, [&] { return body(tx); }, [] {});

@@ -106,7 +106,10 @@ Result<void> refuse_address_space(const Region& region, const std::string& why) 
 
 struct PoolAccess {
   static PoolCore& core(const Pool& pool) { return *pool.core_; }
-  static Pool pool(std::unique_ptr<PoolCore> core) { return Pool(core.release()); }
+  static Pool pool(std::unique_ptr<PoolCore> core) {
+    const std::uint64_t id = core->id();
+    return Pool(core.release(), id);
+  }
 };
 
 PoolCore& core_of(const Pool& pool) { return PoolAccess::core(pool); }
@@ -115,6 +118,7 @@ Pool::~Pool() { delete core_; }
 Pool& Pool::operator=(Pool&& other) noexcept {
   delete std::exchange(core_, nullptr);  // one may be a pool of the other's file
   core_ = std::exchange(other.core_, nullptr);
+  id_ = std::exchange(other.id_, 0);
   return *this;
 }
 

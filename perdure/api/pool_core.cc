@@ -13,6 +13,9 @@
 #include "perdure/base/crc32c.h"
 
 namespace perdure {
+
+constinit thread_local detail::LastUsed detail::last_used;
+
 namespace {
 
 std::atomic<std::uint64_t> fork_count{0};
@@ -20,7 +23,10 @@ std::atomic<std::uint64_t> fork_count{0};
 /// Counts forks in the child, so that a pool that the parent opened knows that this is another
 /// process.
 std::uint64_t watch_forks() {
-  static const int registered = ::pthread_atfork(nullptr, nullptr, [] { ++fork_count; });
+  static const int registered = ::pthread_atfork(nullptr, nullptr, [] {
+    ++fork_count;
+    detail::last_used = {};
+  });
   (void)registered;
   return fork_count.load(std::memory_order_relaxed);
 }
@@ -60,6 +66,7 @@ struct PoolCore::ThreadEntries {
 
   ~ThreadEntries() {
     thread_has_ended = true;
+    detail::last_used = {};
     // In a child the hubs are copies, whose locks may be held by threads that are not there.
     if (forks != fork_count.load(std::memory_order_relaxed)) return;
     for (const Entry& entry : entries) {
@@ -153,12 +160,15 @@ PoolCore::Context& PoolCore::context() {
   thread_local ThreadEntries mine;
   refuse_after_fork();
   for (const ThreadEntries::Entry& entry : mine.entries) {
-    if (entry.pool == id_) return *entry.context;
+    if (entry.pool != id_) continue;
+    detail::last_used = {id_, entry.context};
+    return *entry.context;
   }
   std::erase_if(mine.entries,
                 [](const ThreadEntries::Entry& entry) { return entry.hub.expired(); });
   Context& context = attach();
   mine.entries.push_back({id_, hub_, &context});
+  detail::last_used = {id_, &context};
   return context;
 }
 

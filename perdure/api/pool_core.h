@@ -74,6 +74,8 @@ class PoolCore {
   ///           the last one.
   void settle(Offset begin, std::uint64_t bytes);
 
+  /// Of the pools that this process opens, each has another. Never 0.
+  std::uint64_t id() const { return id_; }
   Region& region() { return *region_; }
   Heap& heap() { return *heap_; }
   LogArea& logs() { return *logs_; }

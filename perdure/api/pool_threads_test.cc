@@ -245,6 +245,39 @@ TEST(PoolThreads, SpaceWrittenPastATransactionIsNoConflictWithItself) {
   EXPECT_TRUE(Log::open_or_create(pool, "log", 8192).ok());
 }
 
+TEST(PoolThreads, EachGoesFromPoolToPool) {
+  TempDir dir;
+  ExpertOptions options;
+  options.capacity_bytes = std::uint64_t{16} << 20;
+  options.domain = DomainKind::kDram;
+  const auto add = [](Pool& pool) {
+    auto* count = pool.root<std::uint64_t>("count");
+    pool.atomically([&](Tx& tx) { tx.store(*count, tx.load(*count) + 1); });
+    return *count;
+  };
+  Pool first = Pool::create(dir / "first", options).value();
+  {
+    Pool second = Pool::create(dir / "second", options).value();
+    EXPECT_EQ(add(first), 1u);
+    EXPECT_EQ(add(second), 1u);
+    EXPECT_EQ(add(first), 2u);
+    std::thread([&] {
+      EXPECT_EQ(add(second), 2u);
+      EXPECT_EQ(add(first), 3u);
+    }).join();
+    EXPECT_EQ(add(second), 3u);
+  }
+  // Perhaps where the second one was: another pool all the same.
+  Pool third = Pool::create(dir / "third", options).value();
+  EXPECT_EQ(add(third), 1u);
+  Pool moved = std::move(third);
+  EXPECT_EQ(add(moved), 2u);
+  EXPECT_EQ(add(first), 4u);
+  first = Pool::open(dir / "second", options).value();
+  EXPECT_EQ(add(first), 4u);
+  EXPECT_EQ(add(moved), 3u);
+}
+
 #if !defined(__SANITIZE_THREAD__)  // which does not follow into a child that makes threads or maps
 TEST(PoolThreads, AChildMayReplaceTheInheritedPoolByItsOwn) {
   TempDir dir;

@@ -118,8 +118,15 @@ std::uint32_t crc32c(const void* data, std::size_t bytes, std::uint32_t seed) no
 }
 
 std::uint16_t crc16(const void* data, std::size_t bytes, std::uint32_t seed) noexcept {
-  const std::uint32_t crc = crc32c(data, bytes, seed);
-  return static_cast<std::uint16_t>(crc ^ (crc >> 16));
+  return folded(crc32c(data, bytes, seed));
+}
+
+bool has_crc32c_step() noexcept {
+#if defined(__x86_64__)
+  return kHasSse42;
+#else
+  return true;
+#endif
 }
 
 }  // namespace perdure

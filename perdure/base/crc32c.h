@@ -13,4 +13,21 @@ std::uint32_t crc32c(const void* data, std::size_t bytes, std::uint32_t seed = 0
 /// CRC32C folded to 16 bits; misses one random error in 65,536.
 std::uint16_t crc16(const void* data, std::size_t bytes, std::uint32_t seed = 0) noexcept;
 
+/// Whether the processor has the instruction that crc32c_step() is.
+bool has_crc32c_step() noexcept;
+/// Takes one word more into `state`, which is ~0 at first; ~state is the crc32c() of all of them.
+/// Requires: has_crc32c_step().
+inline std::uint64_t crc32c_step(std::uint64_t state, std::uint64_t word) noexcept {
+#if defined(__x86_64__)
+  // Not the compiler's builtin, which only functions that are compiled for such processors may use.
+  asm("crc32q %1, %0" : "+r"(state) : "rm"(word));
+  return state;
+#else
+  return ~crc32c(&word, sizeof(word), static_cast<std::uint32_t>(~state));
+#endif
+}
+constexpr std::uint16_t folded(std::uint32_t crc) {
+  return static_cast<std::uint16_t>(crc ^ (crc >> 16));
+}
+
 }  // namespace perdure

@@ -74,6 +74,8 @@ class GrowingArray {
   void clear() { size_ = 0; }
   /// Requires: not more than there are.
   void shrink(std::size_t size) { size_ = size; }
+  /// The first `size` are there from now on. Requires: they were stored through data(), and reserved.
+  void assume_size(std::size_t size) { size_ = size; }
   void reserve(std::size_t capacity) {
     if (capacity > capacity_) grow(capacity);
   }

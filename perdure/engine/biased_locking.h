@@ -37,8 +37,12 @@ class BiasedLocking {
    public:
     /// Returns whether the thread is about to run alone. Every begin is followed by one end().
     bool begin(BiasedLocking& biased_locking) {
-      if (biased_locking.owner_.load(std::memory_order_acquire) == this) return true;
+      if (is_alone(biased_locking)) return true;
       return begin_among_others(biased_locking);
+    }
+    /// Whether begin() would return true at once. Then it need not be called.
+    bool is_alone(const BiasedLocking& biased_locking) const {
+      return biased_locking.owner_.load(std::memory_order_acquire) == this;
     }
     void end() { state_.store(began_, std::memory_order_release); }
     /// Whether the thread is the owner still. Call it after the loads that depend on the answer.

@@ -51,6 +51,7 @@
 #include "perdure/engine/spill.h"
 #include "perdure/engine/tx_record.h"
 #include "perdure/engine/worker.h"
+#include "perdure/log/record_packer.h"
 
 namespace perdure {
 
@@ -91,6 +92,7 @@ class Redo : public EngineOn<D> {
   using Base::domain_, Base::fail, Base::parts_, Base::poison, Base::refuse_if_poisoned;
   /// What is stored home stands in private pages, and the records are brought home from there.
   static constexpr bool kPrivatePages = kPrivatePagesOverMemory<D>;
+  static constexpr bool kInOnePass = std::is_same_v<Log, TornbitCommits> && !kPrivatePages;
 
  public:
   using Base::poisoned;
@@ -112,6 +114,9 @@ class Redo : public EngineOn<D> {
 
   void commit(Tx& tx, std::size_t slot_index, Durability durability) override {
     refuse_if_poisoned();
+    if constexpr (kInOnePass) {
+      if (tx.plain() && commit_in_one_pass(tx, slot_index)) return;
+    }
     if constexpr (PrivatePagesDomain<D>) make_pages_few();
     commit_buffered(tx, slot_index, durability);
     if constexpr (PrivatePagesDomain<D>) truncate_soon(slot_index);
@@ -132,12 +137,57 @@ class Redo : public EngineOn<D> {
       const std::uint64_t timestamp = window.timestamp();
       tx.validate_at(timestamp);                            // 3
       append(slot_index, latch, timestamp, record, waits);  // 4
-      store_home(slot_index, tx.writes());             // 5
-      tx.make_visible(timestamp);                      // 6
+      store_home(slot_index, tx.writes());                  // 5
+      tx.make_visible(timestamp);                           // 6
     }
     tx.finish();  // 7
     if (!waits) flusher_.nudge();
     if (spill.used()) spill.truncate_logs();
+  }
+
+  /// The same for a transaction that was alone, on memory: the record is built in the ring, and
+  /// nothing of what several threads share is asked. False: nothing has happened; the record needs
+  /// something that only commit_buffered() sees to.
+  bool commit_in_one_pass(Tx& tx, std::size_t slot_index)
+    requires std::is_same_v<Log, TornbitCommits>
+  {
+    constexpr std::size_t kMostWrites = 1024;  // beyond, lines past the cache cost less
+    const std::span<const MaskedWrite> writes(tx.writes().data(), tx.writes().size());
+    LogSlot& slot = parts_.logs->slot(slot_index);
+    const std::uint64_t most = TornbitLog::log_words(1 + record::most_words(writes.size()));
+    if (shared_ || !has_crc_step_ || writes.size() > kMostWrites || !tx.in_place().empty() ||
+        !slot.ready.load(std::memory_order_acquire) || !has_room(slot.log, most))
+      return false;
+    const TornbitLog::Piece piece = slot.log.piece_at_tail(most);
+    if (piece.words == nullptr) return false;
+    GrowingArray<Offset>& lines = slot.unflushed_lines;
+    lines.reserve(writes.size());
+    {
+      const CommitWindow window(*parts_.clock, slot);       // 2
+      if (mode() != Truncation::kNextCommit) return false;  // relaxed: as told in set_truncation()
+      const std::uint64_t start = slot.log.tail();
+      const bool was_empty = Log::is_empty(slot);
+      RecordPacker<D> record(domain_, piece, window.timestamp());  // 4
+      record::for_each_entry_word(
+          writes, [&](Word word) __attribute__((always_inline)) { record.put(word); });
+      slot.log.append_piece(record.finish(Site::kLogRecord));
+      flush_last_homes(slot, was_empty);
+      // Orders: as in append().
+      if (!slot.log.make_durable(domain_)) fail();
+      Log::open_from(slot, start);
+      Offset* line = lines.data();  // 5
+      Offset last = ~Offset{0};
+      for (const MaskedWrite& write : writes) {
+        parts_.logs->apply(domain_, write);
+        const Offset here = round_down(write.offset, kLineBytes);
+        *line = here;
+        line += here != last ? 1 : 0;
+        last = here;
+      }
+      lines.assume_size(static_cast<std::size_t>(line - lines.data()));
+    }
+    tx.finish_plain();  // 6, 7
+    return true;
   }
 
   void publish(std::span<const MaskedWrite> writes, std::size_t slot_index) override {
@@ -430,7 +480,8 @@ class Redo : public EngineOn<D> {
     return parts_.region->domain() == DomainKind::kSync ? Log::kOnFiles : Log::kOnMemory;
   }
 
-  const bool shared_;                // one log for all threads
+  const bool shared_;  // one log for all threads
+  const bool has_crc_step_ = has_crc32c_step();
   std::mutex log_latch_;             // the right to append to it
   const std::uint64_t usable_part_;  // of each log
   std::atomic<Truncation> mode_;

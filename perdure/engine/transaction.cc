@@ -24,7 +24,10 @@ constexpr std::uint64_t kStreamedBytes = 1024;
 }  // namespace
 
 Tx::Tx(const TxWorld& world, std::size_t slot)
-    : world_(&world), heap_cache_(new HeapCache), slot_(slot) {}
+    : world_(&world),
+      may_be_plain_(world.biased_locking != nullptr),
+      heap_cache_(new HeapCache),
+      slot_(slot) {}
 Tx::~Tx() { delete heap_cache_; }
 
 bool Tx::storable_elsewhere(Offset at) const {
@@ -174,6 +177,14 @@ void Tx::read_by_lines(void* to, const void* from, std::size_t bytes) {
   }
 }
 
+void Tx::store_part(Offset offset, const void* value, std::size_t bytes) {
+  const Offset at = round_down(offset, kWordBytes);
+  lock(at);
+  Word word = bytes < kWordBytes ? owned_word(at) : 0;
+  std::memcpy(reinterpret_cast<char*>(&word) + offset % kWordBytes, value, bytes);
+  put(at, word);
+}
+
 void Tx::write(void* to, const void* from, std::size_t bytes) {
   const auto* in = static_cast<const char*>(from);
   Offset offset = offset_of(to);
@@ -263,6 +274,7 @@ void* Tx::allocate(std::size_t bytes) {
     if (alone_ && !still_alone()) conflict();
     in_place_.push_back({object, round_up(bytes, kWordBytes)});
     apart_ = true;
+    plain_span_ = 0;
     // One that is looked for among many costs more than its log.
     constexpr std::size_t kAtATime = 8;
     if (in_place_.size() > in_place_from_ + kAtATime) ++in_place_from_;
@@ -409,8 +421,8 @@ void Tx::end() noexcept {
     ended();
   apart_ = always_apart_;
   stored_apart_ = false;
-  active_ = false;
-  alone_ = false;
+  active_ = alone_ = plain_ = false;
+  plain_span_ = 0;
   place_.end();
   if (announcing_) announced_.store(~std::uint64_t{0}, std::memory_order_release);
 }

@@ -12,6 +12,7 @@
 #pragma once
 
 #include <atomic>
+#include <bit>
 #include <cstring>
 #include <type_traits>
 
@@ -62,28 +63,38 @@ class alignas(kLineBytes) Tx {
 
   // ---- the face that containers see (perdure/tx.h) ----------------------------------------------
   template <Field T>
-  T load(const T& field) {
+  [[gnu::always_inline]] T load(const T& field) {
     const Offset offset = offset_of(&field);
-    const Word word = load_at(round_down(offset, kWordBytes));
+    const Offset at = round_down(offset, kWordBytes);
+    Word word;
+    if (plain_) [[likely]] {
+      word = writes_.may_hold(at) ? written_or_home(at) : load_word(home(at));
+      if (!still_alone()) [[unlikely]]
+        end_in_conflict();
+    } else {
+      word = load_among_others(at);
+    }
     T value;
     std::memcpy(&value, reinterpret_cast<const char*>(&word) + offset % kWordBytes, sizeof(T));
     return value;
   }
   template <Field T>
-  void store(T& field, std::type_identity_t<T> value) {
+  [[gnu::always_inline]] void store(T& field, std::type_identity_t<T> value) {
     const Offset offset = offset_of(&field);
-    const Offset at = round_down(offset, kWordBytes);
-    lock(at);
-    Word word = 0;
-    if constexpr (sizeof(T) < kWordBytes) word = owned_word(at);
-    std::memcpy(reinterpret_cast<char*>(&word) + offset % kWordBytes, &value, sizeof(T));
-    put(at, word);
+    if constexpr (sizeof(T) == kWordBytes) {
+      if (offset - world_->heap_begin < plain_span_) [[likely]] {
+        __builtin_prefetch(&field, 1);  // the commit will store there
+        writes_.put_whole(offset, std::bit_cast<Word>(value));
+        return;
+      }
+    }
+    store_part(offset, &value, sizeof(T));
   }
   void read(void* to, const void* from, std::size_t bytes) {
     if (!alone_ || !writes_.empty()) return read_by_lines(to, from, bytes);
     copy_in_doubt(to, from, bytes);
     if (!still_alone()) [[unlikely]]
-      conflict();
+      end_in_conflict();
   }
   void write(void* to, const void* from, std::size_t bytes);
   template <class T>
@@ -136,6 +147,7 @@ class alignas(kLineBytes) Tx {
   /// running (PoolCore::quiesce). Call it before begin().
   void announce() {
     announcing_ = true;
+    may_be_plain_ = false;
     announced_.store(0, std::memory_order_relaxed);
     // Orders: the announcement before the snapshot is drawn. Without it a committer could miss this
     //         transaction, which still reads what the committer then takes for its own.
@@ -147,6 +159,33 @@ class alignas(kLineBytes) Tx {
 
   // ---- the face that engines and the pool see ---------------------------------------------------
   bool active() const { return active_; }
+  /// All of begin(), where nothing but words of the heap is going to matter: the thread is alone, and each committed word is
+  /// at home. False: nothing has happened.
+  bool begin_plain(bool read_only) {
+    if (!may_be_plain_ || !place_.is_alone(*world_->biased_locking)) return false;
+    active_ = alone_ = plain_ = true;
+    read_only_ = read_only;
+    doomed_ = false;
+    snapshot_ = world_->clock->now();
+    if (!read_only)
+      plain_span_ =
+          world_->heap_end->load(std::memory_order_relaxed) - world_->heap_begin - (kWordBytes - 1);
+    return true;
+  }
+  /// Whether the transaction has begun so. It may have allocated and freed since.
+  bool plain() const { return plain_; }
+  /// All of a commit of such a transaction that has changed nothing. False: it has, or may not commit.
+  bool end_plain_unchanged() noexcept {
+    if (!plain_ || doomed_ || has_updates()) return false;
+    end_plain();
+    return true;
+  }
+  /// The same as make_visible() and finish() for a plain transaction.
+  void finish_plain() noexcept {
+    if (allocated_.empty() && freed_.empty()) return end_plain();
+    finish();
+  }
+  /// Begins the next attempt.
   /// `read_only`: stores are refused. `tracked`: reads are remembered, so that the snapshot may
   /// move (always for updates; for readers only after untracked attempts kept meeting newer data).
   void begin(bool read_only, bool tracked);
@@ -218,10 +257,16 @@ class alignas(kLineBytes) Tx {
  protected:
   // ---- what the transaction type of another engine does differently -----------------------------
   /// All its stores go through put_apart(). Call this in the constructor.
-  void always_store_apart() { always_apart_ = apart_ = true; }
+  void always_store_apart() {
+    always_apart_ = apart_ = true;
+    may_be_plain_ = false;
+  }
   /// Committed words may stand elsewhere than at home: all loads go through committed_word().
   /// Requires: no biased locking.
-  void always_look_apart() { looks_apart_ = always_apart_ = apart_ = true; }
+  void always_look_apart() {
+    always_store_apart();
+    looks_apart_ = true;
+  }
   /// Called in began(): this transaction stores as those of the library do.
   void store_plainly() { apart_ = false; }
   /// Says that there is something to commit besides the write set.
@@ -268,6 +313,11 @@ class alignas(kLineBytes) Tx {
     doomed_ = true;
     throw Conflict{};
   }
+  // Apart from the paths that lead here, whose code stands in the user's.
+  [[noreturn, gnu::noinline, gnu::cold]] void end_in_conflict() { conflict(); }
+  [[gnu::noinline]] Word written_or_home(Offset at) { return owned_word(at); }
+  /// Stores `bytes` bytes at `offset`, in one word.
+  [[gnu::noinline]] void store_part(Offset offset, const void* value, std::size_t bytes);
   WriteSet& set_of(Offset at) { return at < world_->range_bytes ? writes_ : volatile_writes_; }
   /// The word at an aligned offset whose orec this transaction owns.
   Word owned_word(Offset at) {
@@ -304,14 +354,6 @@ class alignas(kLineBytes) Tx {
   Word validated(Offset at, Take take);
   /// read() when other threads may be there, or when the transaction may have written what is read.
   void read_by_lines(void* to, const void* from, std::size_t bytes);
-  Word load_at(Offset at) {
-    if (!alone_) return load_among_others(at);
-    // The transaction has not written most words that it reads.
-    const Word value = set_of(at).may_hold(at) ? owned_word(at) : load_word(home(at));
-    if (!still_alone()) [[unlikely]]
-      conflict();
-    return value;
-  }
   Word word_from(Source source, Offset at) {
     switch (source) {
       case Source::kOwned: return owned_word(at);
@@ -319,7 +361,8 @@ class alignas(kLineBytes) Tx {
       default: return load_word(home(at));
     }
   }
-  Word load_among_others(Offset at) {
+  /// For when others may be there, or the words stand elsewhere than at home and in the write set.
+  [[gnu::noinline]] Word load_among_others(Offset at) {
     return validated(at, [&](Source source) { return word_from(source, at); });
   }
   void lock(Offset at) {
@@ -340,6 +383,13 @@ class alignas(kLineBytes) Tx {
   }
   [[noreturn]] void refuse_store() const;
   void end() noexcept;
+  /// The same for a plain one that has neither allocated nor freed.
+  void end_plain() noexcept {
+    writes_.clear();
+    active_ = alone_ = plain_ = false;
+    plain_span_ = 0;
+    place_.end();
+  }
   /// Whether everything read is still what it was.
   bool validate() const;
   void grow(std::uint64_t segments, std::uint64_t least);
@@ -367,11 +417,15 @@ class alignas(kLineBytes) Tx {
   bool read_only_ = false;
   bool tracked_ = true;
   bool doomed_ = false;
-  bool alone_ = false;         // neither locks nor reads are kept
+  bool alone_ = false;  // neither locks nor reads are kept
+  bool plain_ = false;  // alone, and a word is in the write set or at home
+  bool may_be_plain_;
   bool apart_ = false;         // stores are put_apart()
   bool stored_apart_ = false;  // there is something to commit besides the write set
   bool always_apart_ = false;
   bool looks_apart_ = false;
+  /// Stores in [heap_begin, heap_begin + plain_span_) go to the write set and need no other question. 0: none do.
+  std::uint64_t plain_span_ = 0;
   std::uint64_t snapshot_ = 0;
   std::uint64_t plain_until_ =
       0;  // what was committed up to this is home: the snapshot, if everything is

@@ -4,14 +4,18 @@
 // that holds the value.
 #pragma once
 
+#include <array>
+
 #include "perdure/base/growing_array.h"
 #include "perdure/base/offset_set.h"
 
 namespace perdure {
 
-/// Linear while small, an open-addressed index beyond. Cleared in O(1); no allocation once grown.
+/// A filter tells of nearly every word that it has not been written. A word of which it cannot tell
+/// is looked for linearly, and among many in an index, which covers only what was there when it was
+/// asked last. No allocation once grown.
 class WriteSet {
-  // First: whose type is deduced is used only after that.
+  // First: a function whose type is deduced is used only after its definition.
   auto offset_at() const {
     return [this](std::size_t place) { return writes_[place].offset; };
   }
@@ -22,7 +26,11 @@ class WriteSet {
   MaskedWrites& writes() { return writes_; }
 
   /// False: the word at `offset` is not among them. (True says nothing.)
-  bool may_hold(Offset offset) const { return (filter_ & filter_bit(offset)) != 0; }
+  bool may_hold(Offset offset) const {
+    if (writes_.empty()) return false;
+    const unsigned bit = filter_bit(offset);
+    return (filter_[bit / 64] >> (bit % 64) & 1) != 0;
+  }
   /// The buffered value of the word at `offset`, or null.
   MaskedWrite* find(Offset offset) {
     if (!may_hold(offset)) return nullptr;
@@ -32,6 +40,7 @@ class WriteSet {
       }
       return nullptr;
     }
+    index_.cover(writes_.size(), writes_.size(), offset_at());
     const std::size_t place = index_.find(offset, offset_at());
     return place == OffsetIndex::kNowhere ? nullptr : &writes_[place];
   }
@@ -42,14 +51,16 @@ class WriteSet {
       old->mask |= mask;
       return;
     }
-    filter_ |= filter_bit(offset);
-    // Field by field: pushed whole, it would be put together on the stack by words and copied by
-    // pairs of words, and each such load waits for its stores to leave the core's buffer.
-    MaskedWrite& fresh = writes_.append();
-    fresh.offset = offset;
-    fresh.value = value;
-    fresh.mask = mask;
-    if (writes_.size() > kLinear) index_.cover(writes_.size(), writes_.size(), offset_at());
+    add(offset, value, mask);
+  }
+  /// put() of a whole word.
+  [[gnu::always_inline]] void put_whole(Offset offset, Word value) {
+    const unsigned bit = filter_bit(offset);
+    if ((filter_[bit / 64] >> (bit % 64) & 1) == 0) [[likely]] {
+      add(offset, value, kWholeWord);
+    } else {
+      put_again(offset, value);
+    }
   }
 
   /// Memory for one more word: the next put() of a new one then needs none.
@@ -60,20 +71,37 @@ class WriteSet {
   }
 
   void clear() {
+    if (writes_.empty()) return;
+    if (writes_.size() >= kLinear) index_.clear();
     writes_.clear();
-    filter_ = 0;
-    index_.clear();
+    filter_ = {};
   }
 
  private:
   static constexpr std::size_t kLinear = 12;
-  static std::uint64_t filter_bit(Offset offset) {
-    return std::uint64_t{1} << (OffsetIndex::hash(offset) >> 8 & 63);
+  static constexpr unsigned kFilterBits = 1024;
+  static unsigned filter_bit(Offset offset) {
+    return static_cast<unsigned>((offset / kWordBytes * 0x9e3779b97f4a7c15u) >> 54);
   }
+  static_assert(kFilterBits == 1u << (64 - 54));
+
+  void add(Offset offset, Word value, Word mask) {
+    const unsigned bit = filter_bit(offset);
+    // First: if memory is short, the filter names a word too many, which does no harm.
+    filter_[bit / 64] |= std::uint64_t{1} << (bit % 64);
+    // Stores field by field: the compiler would put a pushed struct together on the stack in words
+    // and copy it in pairs of words, and each such load waits for its stores to leave the core's
+    // buffer.
+    MaskedWrite& fresh = writes_.append();
+    fresh.offset = offset;
+    fresh.value = value;
+    fresh.mask = mask;
+  }
+  [[gnu::noinline]] void put_again(Offset offset, Word value) { put(offset, value); }
 
   MaskedWrites writes_;
-  OffsetIndex index_;         // of all writes, once there are more than kLinear
-  std::uint64_t filter_ = 0;  // one bit per word that may be buffered
+  OffsetIndex index_;
+  std::array<std::uint64_t, kFilterBits / 64> filter_{};  // words that may be there, by hash
 };
 
 }  // namespace perdure

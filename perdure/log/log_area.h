@@ -38,7 +38,7 @@ struct LogSlot {
   /// The lines of those home words, when the engine keeps count of them; void once the log has been
   /// emptied. Only the slot's own thread touches it: it makes room in it outside commits, while a
   /// truncation may be under way.
-  std::vector<Offset> unflushed_lines;
+  GrowingArray<Offset> unflushed_lines;
   std::atomic<std::uint64_t> phase{0};  // odd between drawing a timestamp and having stored home
   bool committing() const { return (phase.load(std::memory_order_acquire) & 1) != 0; }
   std::atomic<bool> ready{

@@ -49,31 +49,36 @@ constexpr std::uint64_t value_count(Kind kind, std::uint64_t count) {
 /// Words that the entries of `writes` may take.
 constexpr std::size_t most_words(std::size_t writes) { return 3 * writes; }
 
-/// Writes the entries of `writes` to `out`, which has room for most_words(), and returns their end;
+/// Calls `put` with each word of the entries of `writes`, of which there are at most most_words();
 /// neighbours that are whole words become one run.
-inline Word* encode_entries(std::span<const MaskedWrite> writes, Word* out) {
-  Word* head = out;
-  for (std::size_t i = 0; i < writes.size();) {
-    head = out;
-    const MaskedWrite& first = writes[i];
-    if (first.mask != kWholeWord) {
-      out[0] = entry_head(first.offset, 1, Kind::kMasked);
-      out[1] = first.value;
-      out[2] = first.mask;
-      out += 3;
-      ++i;
+template <class Put>
+[[gnu::always_inline]] inline void for_each_entry_word(std::span<const MaskedWrite> writes,
+                                                       Put put) {
+  const MaskedWrite* const end = writes.data() + writes.size();
+  for (const MaskedWrite* write = writes.data(); write != end; ++write) {
+    if (write->mask != kWholeWord) [[unlikely]] {
+      put(entry_head(write->offset, 1, Kind::kMasked) | (write + 1 == end ? kLast : 0));
+      put(write->value);
+      put(write->mask);
       continue;
     }
-    ++out;
-    std::uint64_t count = 0;
-    do {
-      *out++ = writes[i++].value;
+    const Offset begin = write->offset;
+    const MaskedWrite* last = write;
+    std::uint64_t count = 1;
+    while (last + 1 != end && last[1].offset == begin + count * kWordBytes &&
+           last[1].mask == kWholeWord && count < kMaxRun) {
+      ++last;
       ++count;
-    } while (i < writes.size() && count < kMaxRun && writes[i].mask == kWholeWord &&
-             writes[i].offset == first.offset + count * kWordBytes);
-    *head = entry_head(first.offset, count, Kind::kRun);
+    }
+    put(entry_head(begin, count, Kind::kRun) | (last + 1 == end ? kLast : 0));
+    for (; write != last; ++write) put(write->value);
+    put(write->value);
   }
-  *head |= kLast;
+}
+
+/// Writes the entries of `writes` to `out`, which has room for most_words(), and returns their end.
+inline Word* encode_entries(std::span<const MaskedWrite> writes, Word* out) {
+  for_each_entry_word(writes, [&](Word word) { *out++ = word; });
   return out;
 }
 
@@ -95,10 +100,14 @@ inline Word* encode_in_place(Offset begin, std::uint64_t words, Word* out) {
   return out;
 }
 
+/// The first word of a record. `crc`: of the timestamp and the entries.
+constexpr Word header(std::uint64_t timestamp, std::uint32_t crc) {
+  return timestamp | Word{folded(crc)} << 48;
+}
 /// The first word of a record over `entries`.
 inline Word header(std::uint64_t timestamp, std::span<const Word> entries) {
   const std::uint32_t seed = crc32c(&timestamp, sizeof(timestamp));
-  return timestamp | Word{crc16(entries.data(), entries.size_bytes(), seed)} << 48;
+  return header(timestamp, crc32c(entries.data(), entries.size_bytes(), seed));
 }
 
 enum class Found : std::uint8_t { kNothing, kRecord, kCorrupt };

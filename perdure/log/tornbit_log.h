@@ -79,6 +79,30 @@ class TornbitLog {
     return true;
   }
 
+  /// Room at the tail that lies in one piece, for words that the caller packs there itself
+  /// (log/record_packer.h). All of them carry the torn bit `torn`.
+  struct Piece {
+    Word* words;  // null: the end of the ring comes before
+    Word torn;
+  };
+  Piece piece_at_tail(std::uint64_t words) {
+    if (piece_at_ != tail_) {  // two divisions, when somebody else has appended since
+      piece_at_ = tail_;
+      place_ = tail_ % ring_.count;
+      piece_torn_ = ring_.torn(tail_);
+    }
+    if (words > ring_.count - place_) return {nullptr, 0};
+    return {ring_.words + place_, piece_torn_};
+  }
+  /// Appends the first `words` words of the piece. Durable: once they are written back, after
+  /// make_durable().
+  void append_piece(std::uint64_t words) {
+    advance(words);
+    piece_at_ = tail_;
+    place_ += words;
+    if (place_ == ring_.count) piece_at_ = kNowhere;
+  }
+
   /// Memory for an append of `words` log words, which then needs none.
   void reserve_memory(std::uint64_t words) { packed_.room(words); }
 
@@ -208,9 +232,9 @@ class TornbitLog {
 
   static constexpr std::uint16_t kHeadSalt = 0x4844;
 
- private:
   static constexpr Word kTornBit = Word{1} << 63;
 
+ private:
   /// The log words of an append of `payload` at the tail.
   std::span<const Word> packed(std::span<const Word> payload) {
     const std::uint64_t words = log_words(payload.size());
@@ -247,6 +271,11 @@ class TornbitLog {
   std::uint64_t head_;
   std::uint64_t tail_;
   std::uint16_t head_salt_;
+  // Where the position piece_at_ lies in the ring, and its torn bit.
+  static constexpr std::uint64_t kNowhere = ~std::uint64_t{0};
+  std::uint64_t piece_at_ = kNowhere;
+  std::uint64_t place_ = 0;
+  Word piece_torn_ = 0;
   WordBuffer packed_;
 };
 
