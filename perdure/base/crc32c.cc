@@ -117,10 +117,6 @@ std::uint32_t crc32c(const void* data, std::size_t bytes, std::uint32_t seed) no
   return ~crc_portable(bytes_in, bytes, ~seed);
 }
 
-std::uint16_t crc16(const void* data, std::size_t bytes, std::uint32_t seed) noexcept {
-  return folded(crc32c(data, bytes, seed));
-}
-
 bool has_crc32c_step() noexcept {
 #if defined(__x86_64__)
   return kHasSse42;

@@ -11,7 +11,12 @@ namespace perdure {
 std::uint32_t crc32c(const void* data, std::size_t bytes, std::uint32_t seed = 0) noexcept;
 
 /// CRC32C folded to 16 bits; misses one random error in 65,536.
-std::uint16_t crc16(const void* data, std::size_t bytes, std::uint32_t seed = 0) noexcept;
+constexpr std::uint16_t folded(std::uint32_t crc) {
+  return static_cast<std::uint16_t>(crc ^ (crc >> 16));
+}
+inline std::uint16_t crc16(const void* data, std::size_t bytes, std::uint32_t seed = 0) noexcept {
+  return folded(crc32c(data, bytes, seed));
+}
 
 /// Whether the processor has the instruction that crc32c_step() is.
 bool has_crc32c_step() noexcept;
@@ -25,9 +30,6 @@ inline std::uint64_t crc32c_step(std::uint64_t state, std::uint64_t word) noexce
 #else
   return ~crc32c(&word, sizeof(word), static_cast<std::uint32_t>(~state));
 #endif
-}
-constexpr std::uint16_t folded(std::uint32_t crc) {
-  return static_cast<std::uint16_t>(crc ^ (crc >> 16));
 }
 
 }  // namespace perdure
