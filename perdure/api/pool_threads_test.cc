@@ -249,6 +249,7 @@ TEST(PoolThreads, EachGoesFromPoolToPool) {
   TempDir dir;
   ExpertOptions options;
   options.capacity_bytes = std::uint64_t{16} << 20;
+  options.log_slots = 2;
   options.domain = DomainKind::kDram;
   const auto add = [](Pool& pool) {
     auto* count = pool.root<std::uint64_t>("count");
