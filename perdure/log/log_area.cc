@@ -70,12 +70,10 @@ bool LogArea::lay_out(Primitives& primitives, bool with_side_logs) {
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     LogSlot& slot = *slots_[i];
     if ((slot.side != nullptr) == with_side_logs) continue;
-    if (!is_virgin(i)) {
-      Word* const head = slot.log.ring().head_word;
-      primitives.store(head, seal(0, kSaltHead));
-      primitives.flush(head, kWordBytes, Site::kLayout);
-      changed = true;
-    }
+    // Also that of a ring which says so already: perhaps only the caches do, of a process that was
+    // killed here.
+    mark_unused(primitives, slot, Site::kLayout);
+    changed = true;
     slot.log = log_at(i, side, 0);
     slot.side = side_log_at(i, side);
     slot.ready.store(false, std::memory_order_relaxed);
@@ -85,10 +83,23 @@ bool LogArea::lay_out(Primitives& primitives, bool with_side_logs) {
   return !changed || primitives.fence(Site::kLayoutFence);
 }
 
+/// Says that nothing of the slot's ring means anything. Durable: after a fence.
+void LogArea::mark_unused(Primitives& primitives, const LogSlot& slot, Site site) {
+  Word* const head = slot.log.ring().head_word;
+  primitives.store(head, seal(0, kSaltHead));
+  primitives.flush(head, kWordBytes, site);
+}
+
 bool LogArea::prepare(Primitives& primitives, std::size_t index) {
   if (!is_virgin(index)) return true;
   AnyDomain domain(primitives);
   LogSlot& slot = *slots_[index];
+  if (side_ == nullptr) {  // else lay_out() has seen to it
+    mark_unused(primitives, slot, Site::kHead);
+    // Orders: as kLayoutFence in lay_out(), of which a process that was killed there has left the
+    //         first half.
+    if (!domain.fence(Site::kHeadFence)) return false;
+  }
   const std::uint64_t first = slot.log.first_position();
   slot.log.erase(domain, first, first + slot.log.ring().count);
   if (slot.side) slot.side->prepare(domain);
@@ -219,11 +230,7 @@ Result<RecoveryReport> LogArea::recover(Primitives& primitives) {
 void LogArea::adopt(AnyDomain& domain) const {
   domain.flush(region_->state(), sizeof(StatePage), Site::kAdopt);
   for (std::size_t i = 0; i < slots_.size(); ++i) {
-    if (is_virgin(i)) {
-      // A process that was killed while it laid the ring out anew may have left the head of the layout before on the media.
-      domain.flush(slots_[i]->log.ring().head_word, kWordBytes, Site::kAdopt);
-      continue;
-    }
+    if (is_virgin(i)) continue;
     slots_[i]->log.adopt(domain);
     if (slots_[i]->side) slots_[i]->side->adopt(domain);
   }
@@ -429,7 +436,7 @@ std::uint64_t LogArea::note_lines(const TornbitLog& log, std::uint64_t from,
 struct LogArea::Cursor {
   std::size_t slot;
   TornbitLog::Reader reader;
-  std::uint64_t end;    // of the last record that was brought home
+  std::uint64_t end;        // of the last record that was brought home
   std::uint64_t timestamp;  // of the next one
   std::vector<Word> entries;
   bool next() { return record::read(reader, timestamp, entries) == record::Found::kRecord; }

@@ -73,6 +73,8 @@ class LogArea {
 
   /// Prepares a slot for its first append; later, does nothing. False: the storage failed.
   ///
+  ///   0. write the head, "never used", back; fence          crash here ⇒ this head, or an older one of
+  ///      an empty log
   ///   1. write the whole ring as "not yet written"; fence   crash here ⇒ the head says: never used
   ///   2. move the head to the ring's start; fence           crash here ⇒ either head: an empty log
   ///
@@ -171,6 +173,7 @@ class LogArea {
   Ring ring_at(std::size_t index) const;
   TornbitLog log_at(std::size_t index, const SideLogFormat* side, std::uint64_t head) const;
   std::unique_ptr<SideLog> side_log_at(std::size_t index, const SideLogFormat* side) const;
+  static void mark_unused(Primitives& primitives, const LogSlot& slot, Site site);
   Result<void> collect_side_log(std::size_t index, std::uint64_t retired, bool check_targets,
                                 std::vector<Record>& records);
   std::uint64_t note_lines(const TornbitLog& log, std::uint64_t from, std::uint64_t last_timestamp);
