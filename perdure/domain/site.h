@@ -51,12 +51,9 @@ namespace perdure {
     "over newer data")                                                                             \
   X(kRetireFence, "logs are reused although recovery would still read them")                       \
   X(kHead,                                                                                         \
-    "a log's head is not written back: the next lap overwrites words that recovery starts from")   \
+    "a log's head is not written back: the next lap, or another layout, overwrites words that "    \
+    "recovery starts from")                                                                        \
   X(kHeadFence, "as kHead: the first record of the next lap may become durable before the head")   \
-  X(kLayout,                                                                                       \
-    "a ring is laid out for the other kind of log while its head still tells of the kind before: " \
-    "recovery reads as records what was never one")                                                \
-  X(kLayoutFence, "as kLayout: the ring may be written before its head")                           \
   X(kAdoptFence, "recovery's home words become durable before the records they come from")         \
   X(kReplayHome, "recovery accepts a record, and its home word is lost by the next power cut")     \
   X(kReplayFence, "recovery drops records whose home words are still on the way")                  \

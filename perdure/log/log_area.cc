@@ -70,36 +70,33 @@ bool LogArea::lay_out(Primitives& primitives, bool with_side_logs) {
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     LogSlot& slot = *slots_[i];
     if ((slot.side != nullptr) == with_side_logs) continue;
-    // Also that of a ring which says so already: perhaps only the caches do, of a process that was
-    // killed here.
-    mark_unused(primitives, slot, Site::kLayout);
-    changed = true;
+    changed = changed || !is_virgin(i);
+    mark_unused(primitives, slot);
     slot.log = log_at(i, side, 0);
     slot.side = side_log_at(i, side);
     slot.ready.store(false, std::memory_order_relaxed);
   }
-  // Orders: "never used" before the ring is written for the other layout. Without it recovery could
-  //         read what prepare() writes as records of the layout before.
-  return !changed || primitives.fence(Site::kLayoutFence);
+  // Orders: nothing that recovery would miss, as prepare() waits, too. But what has been closed is to
+  //         be found laid out so by the next program, which may not know the other layout.
+  return !changed || primitives.fence(Site::kHeadFence);
 }
 
 /// Says that nothing of the slot's ring means anything. Durable: after a fence.
-void LogArea::mark_unused(Primitives& primitives, const LogSlot& slot, Site site) {
+void LogArea::mark_unused(Primitives& primitives, const LogSlot& slot) {
   Word* const head = slot.log.ring().head_word;
   primitives.store(head, seal(0, kSaltHead));
-  primitives.flush(head, kWordBytes, site);
+  primitives.flush(head, kWordBytes, Site::kHead);
 }
 
 bool LogArea::prepare(Primitives& primitives, std::size_t index) {
   if (!is_virgin(index)) return true;
   AnyDomain domain(primitives);
   LogSlot& slot = *slots_[index];
-  if (side_ == nullptr) {  // else lay_out() has seen to it
-    mark_unused(primitives, slot, Site::kHead);
-    // Orders: as kLayoutFence in lay_out(), of which a process that was killed there has left the
-    //         first half.
-    if (!domain.fence(Site::kHeadFence)) return false;
-  }
+  mark_unused(primitives, slot);
+  // Orders: "never used" before the ring is written, perhaps for another layout than it has had. A
+  //         process that was killed in lay_out() may have left that in caches only. Without it
+  //         recovery could read what is written below as records of the layout before.
+  if (!domain.fence(Site::kHeadFence)) return false;
   const std::uint64_t first = slot.log.first_position();
   slot.log.erase(domain, first, first + slot.log.ring().count);
   if (slot.side) slot.side->prepare(domain);

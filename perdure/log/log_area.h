@@ -64,7 +64,8 @@ class LogArea {
   /// Requires: every record is truncated; no thread has used a log since.
   /// False: the storage failed.
   ///
-  ///   1. mark each ring of the other layout as never used; fence   crash here ⇒ all are empty
+  ///   1. mark each ring of the other layout as never used; fence   crash here ⇒ this head or the one
+  ///                                                                before: an empty log
   ///   2. prepare() each, later                                     crash here ⇒ as told there
   [[nodiscard]] bool lay_out(Primitives& primitives, bool with_side_logs);
 
@@ -73,10 +74,9 @@ class LogArea {
 
   /// Prepares a slot for its first append; later, does nothing. False: the storage failed.
   ///
-  ///   0. write the head, "never used", back; fence          crash here ⇒ this head, or an older one of
-  ///      an empty log
-  ///   1. write the whole ring as "not yet written"; fence   crash here ⇒ the head says: never used
-  ///   2. move the head to the ring's start; fence           crash here ⇒ either head: an empty log
+  ///   1. write the head back, "never used"; fence           crash here ⇒ as told in lay_out()
+  ///   2. write the whole ring as "not yet written"; fence   crash here ⇒ the head says: never used
+  ///   3. move the head to the ring's start; fence           crash here ⇒ either head: an empty log
   ///
   /// On files this also prewrites the ring: the first write into reserved space costs a journal
   /// commit that a rewrite does not.
@@ -173,7 +173,7 @@ class LogArea {
   Ring ring_at(std::size_t index) const;
   TornbitLog log_at(std::size_t index, const SideLogFormat* side, std::uint64_t head) const;
   std::unique_ptr<SideLog> side_log_at(std::size_t index, const SideLogFormat* side) const;
-  static void mark_unused(Primitives& primitives, const LogSlot& slot, Site site);
+  static void mark_unused(Primitives& primitives, const LogSlot& slot);
   Result<void> collect_side_log(std::size_t index, std::uint64_t retired, bool check_targets,
                                 std::vector<Record>& records);
   std::uint64_t note_lines(const TornbitLog& log, std::uint64_t from, std::uint64_t last_timestamp);
