@@ -116,17 +116,18 @@ INSTANTIATE_TEST_SUITE_P(, PowerCuts, ::testing::ValuesIn(crossed(kModels, is_du
 
 /// A share of the images: perdure-lab explore has them all, for the pairs that are of interest.
 crash::Options share_of(Model model) {
-  // Where caches are not lost a moment has one image; there are more of them, and no kills that are not power cuts.
+  // Where caches are not lost each store is a moment, with one image, or none where it changes
+  // nothing; and a kill is no more than a power cut.
   const bool one_image = model == Model::kCaches;
   crash::Options options;
   options.full_limit = 16;
   options.samples = 2;
-  options.most_points = one_image ? 64 : 24;
+  options.most_points = one_image ? 256 : 24;
   options.nested_full_limit = 4;
   options.nested_samples = 1;
   options.nested_most_points = one_image ? 24 : 4;
   options.nest_every = ~std::uint64_t{0};
-  options.kill_every = one_image ? 2 : ~std::uint64_t{0};  // and at each moment that is cut
+  options.kill_every = one_image ? 4 : ~std::uint64_t{0};  // and at each moment that is cut
   return options;
 }
 
