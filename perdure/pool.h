@@ -221,12 +221,12 @@ std::invoke_result_t<Body&> attempt(PoolCore& core, PoolContext& context, bool r
     try {
       if constexpr (std::is_void_v<std::invoke_result_t<Body&>>) {
         body();
-        if (context.attempts != 0 || !tx.end_plain_unchanged())
+        if (context.attempts != 0 || !tx.end_unchanged())
           detail::commit_attempt(core, context, durability);
         return;
       } else {
         auto result = body();
-        if (context.attempts != 0 || !tx.end_plain_unchanged())
+        if (context.attempts != 0 || !tx.end_unchanged())
           detail::commit_attempt(core, context, durability);
         return result;
       }

@@ -48,6 +48,7 @@ struct PoolCore::Hub {
   };
   std::vector<Owned> contexts;
   std::vector<Context*> idle;
+  bool closed = false;  // the pool is gone
 };
 
 /// Whether this thread's contexts were given back already. Destructors that run later, when the
@@ -73,6 +74,7 @@ struct PoolCore::ThreadEntries {
       const std::shared_ptr<Hub> hub = entry.hub.lock();
       if (hub == nullptr) continue;
       const std::lock_guard lock(hub->mutex);
+      if (!hub->closed) entry.context->tx.give_back();
       hub->idle.push_back(entry.context);
     }
   }
@@ -137,6 +139,10 @@ PoolCore::~PoolCore() {
     (void)heap_.release();
     (void)new std::shared_ptr<Hub>(std::move(hub_));
     return;
+  }
+  {
+    const std::lock_guard lock(hub_->mutex);
+    hub_->closed = true;
   }
   if (engine_->poisoned()) return;
   try {

@@ -70,6 +70,9 @@ class GrowingArray {
       grow(size_ + 1);
     return items_[size_++];
   }
+  bool has_room() const { return size_ < capacity_; }
+  /// push_back() that calls nothing. Requires: has_room().
+  void push_in_room(T item) { items_[size_++] = item; }
   void pop_back() { --size_; }
   void clear() { size_ = 0; }
   /// Requires: not more than there are.

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // OffsetIndex: where in a sequence an offset stands. Open-addressed; forgets everything in O(1); no
-// allocation once grown. OffsetSet: offsets in the order in which they came, each once, with
+// allocation once grown. SetByOffset: items in the order in which they came, each offset once, with
 // membership that stays cheap however many there are: the objects that a transaction allocates or
 // frees, the lines that a full log names.
 #pragma once
 
 #include <bit>
 #include <cstdint>
+#include <type_traits>
 
 #include "perdure/base/growing_array.h"
 #include "perdure/base/words.h"
@@ -75,32 +76,41 @@ class OffsetIndex {
   std::uint32_t era_ = 1;  // slots of another era are free
 };
 
-class OffsetSet {
+/// Item: an Offset, or what has a member `offset`.
+template <class Item>
+class SetByOffset {
+  static Offset offset_of(const Item& item) {
+    if constexpr (std::is_same_v<Item, Offset>) {
+      return item;
+    } else {
+      return item.offset;
+    }
+  }
   // First: whose type is deduced is used only after that.
   auto offset_at() const {
-    return [this](std::size_t place) { return items_[place]; };
+    return [this](std::size_t place) { return offset_of(items_[place]); };
   }
 
  public:
   bool empty() const { return items_.empty(); }
   bool contains(Offset offset) const {
     if (items_.size() <= kLinear) {
-      for (const Offset item : items_) {
-        if (item == offset) return true;
+      for (const Item& item : items_) {
+        if (offset_of(item) == offset) return true;
       }
       return false;
     }
     return index_.find(offset, offset_at()) != OffsetIndex::kNowhere;
   }
   /// False: it is there already.
-  bool insert(Offset offset) {
+  bool insert(const Item& item) {
     if (items_.size() < kLinear) {
-      if (contains(offset)) return false;
-      items_.push_back(offset);
+      if (contains(offset_of(item))) return false;
+      items_.push_back(item);
       return true;
     }
     index_.cover(items_.size(), items_.size() + 1, offset_at());
-    items_.push_back(offset);
+    items_.push_back(item);
     if (index_.cover_if_new(offset_at())) return true;
     items_.pop_back();
     return false;
@@ -121,8 +131,9 @@ class OffsetSet {
 
  private:
   static constexpr std::size_t kLinear = 32;
-  GrowingArray<Offset> items_;
+  GrowingArray<Item> items_;
   OffsetIndex index_;  // of all items, once there are more than kLinear
 };
+using OffsetSet = SetByOffset<Offset>;
 
 }  // namespace perdure

@@ -48,48 +48,24 @@ class btree_map {
   /// Inserts (true) or replaces (false).
   template <Transaction Tx>
   bool put(Tx& tx, const K& key, view_t<V> value) {
-    Base& base = base_or_new(tx);
-    Node at = root_or_new(tx, base);
-    Inner* parent = nullptr;
-    unsigned index = 0;  // of `at` in its parent
-    bool last = true;    // no node of this level stands to the right
-    // Full inner nodes are split on the way down, so that a split below always finds room for its
-    // separator, and each split leaves a whole tree behind.
-    Head head = load_head(tx, at);
-    for (; head.level != 0; head = load_head(tx, at)) {
-      auto* inner = as<Inner>(tx, at);
-      if (head.count == kCapacity<Inner>) {
-        const auto [separator, right] = split_inner(tx, base, parent, index, inner, head, last);
-        if (key < separator) {
-          last = false;
-        } else {
-          inner = right;
-        }
-        head = load_head(tx, node_of(tx, inner));
-      }
-      index = search<true>(tx, *inner, head, key);
-      last = last && index == head.count;
-      parent = inner;
-      at = child(tx, *inner, head, index);
-    }
-    auto* leaf = as<Leaf>(tx, at);
-    unsigned position = search<false>(tx, *leaf, head, key);
-    if (position < head.count && !(key < key_at(tx, *leaf, head, position))) {
-      Value::replace(tx, leaf->payloads[head.slots[position]], value);
-      return false;
-    }
-    const Stored stored = Value::make(tx, value);
-    if (head.count == kCapacity<Leaf>) {
-      try {
-        leaf = split_leaf(tx, base, parent, index, at, head, position, key, last);
-      } catch (...) {
-        Value::drop(tx, stored);
-        throw;
-      }
-    }
-    place(tx, *leaf, head, position, {key, stored});
-    save_head(tx, *leaf, head);
-    base.entries.add(tx, 1);
+    return insert<true>(tx, key, value);
+  }
+  /// Inserts (true), unless the key is there: false, and its value stays.
+  template <Transaction Tx>
+  bool try_put(Tx& tx, const K& key, view_t<V> value) {
+    return insert<false>(tx, key, value);
+  }
+  /// Calls `f(value)` with the value of a key, and keeps what `f` makes of it; false if there is
+  /// none.
+  template <Transaction Tx, class F>
+  bool update(Tx& tx, const K& key, F&& f) {
+    const Place place = find_place(tx, key);
+    if (!place) return false;
+    Stored& stored = place.leaf->payloads[place.head.slots[place.position]];
+    owned_t<V> value;
+    Value::load_into(tx, payload_at(tx, *place.leaf, place.head, place.position), value);
+    f(value);
+    Value::replace(tx, stored, value);
     return true;
   }
 
@@ -291,6 +267,53 @@ class btree_map {
   }
 
  private:
+  template <bool kReplaces, class Tx>
+  bool insert(Tx& tx, const K& key, view_t<V> value) {
+    Base& base = base_or_new(tx);
+    Node at = root_or_new(tx, base);
+    Inner* parent = nullptr;
+    unsigned index = 0;  // of `at` in its parent
+    bool last = true;    // no node of this level stands to the right
+    // Full inner nodes are split on the way down, so that a split below always finds room for its
+    // separator, and each split leaves a whole tree behind.
+    Head head = load_head(tx, at);
+    for (; head.level != 0; head = load_head(tx, at)) {
+      auto* inner = as<Inner>(tx, at);
+      if (head.count == kCapacity<Inner>) {
+        const auto [separator, right] = split_inner(tx, base, parent, index, inner, head, last);
+        if (key < separator) {
+          last = false;
+        } else {
+          inner = right;
+        }
+        head = load_head(tx, node_of(tx, inner));
+      }
+      index = search<true>(tx, *inner, head, key);
+      last = last && index == head.count;
+      parent = inner;
+      at = child(tx, *inner, head, index);
+    }
+    auto* leaf = as<Leaf>(tx, at);
+    unsigned position = search<false>(tx, *leaf, head, key);
+    if (position < head.count && !(key < key_at(tx, *leaf, head, position))) {
+      if constexpr (kReplaces) Value::replace(tx, leaf->payloads[head.slots[position]], value);
+      return false;
+    }
+    const Stored stored = Value::make(tx, value);
+    if (head.count == kCapacity<Leaf>) {
+      try {
+        leaf = split_leaf(tx, base, parent, index, at, head, position, key, last);
+      } catch (...) {
+        Value::drop(tx, stored);
+        throw;
+      }
+    }
+    place(tx, *leaf, head, position, {key, stored});
+    save_head(tx, *leaf, head);
+    base.entries.add(tx, 1);
+    return true;
+  }
+
   using Key = detail::Item<K>;
   using Value = detail::Kept<V>;
   using Stored = typename Value::Stored;

@@ -214,8 +214,22 @@ void run_against_model(World& world, Map& map, Model& model, std::mt19937_64& ra
           model.erase(key);
         } else {
           const auto fresh = make_value();
-          ASSERT_EQ(map.put(tx, key, fresh), !there);
-          model[key] = fresh;
+          switch (random() % 4) {
+            case 0:
+              ASSERT_EQ(map.try_put(tx, key, fresh), !there);
+              model.try_emplace(key, fresh);
+              break;
+            case 1:
+              ASSERT_EQ(map.update(tx, key,
+                                   [&](auto& old) {
+                                     ASSERT_TRUE(old == found->second);
+                                     old = fresh;
+                                   }),
+                        there);
+              if (there) found->second = fresh;
+              break;
+            default: ASSERT_EQ(map.put(tx, key, fresh), !there); model[key] = fresh;
+          }
         }
       }
     });

@@ -49,37 +49,24 @@ class hash_map {
   /// Errors: kInvalid for a key or value of 4 GiB or more.
   template <Transaction Tx>
   bool put(Tx& tx, view_t<K> key, view_t<V> value) {
-    if constexpr (kLengths) {
-      if (Key::size(key) > kMaxItemBytes || Value::size(value) > kMaxItemBytes)
-        throw Exception(Code::kInvalid, "hash_map: a key or value of 4 GiB or more");
-    }
-    Table& table = table_or_new(tx);
-    const std::uint64_t buckets = Buckets::open_buckets(tx, table);
-    const std::uint64_t seed = tx.load(table.seed);
-    const std::uint64_t number = Buckets::address(hash_key(key, seed), buckets);
-    Bucket bucket = Buckets::locate(tx, table, number);
-    if (const Found found = find_in(tx, bucket, key)) {
-      if (found.lengths.value == Value::size(value)) {
-        Value::store(tx, value_at(found.entry, found.lengths), value);
-      } else {
-        Entry* fresh = allocate_entry(tx, key, value);
-        write_entry(tx, fresh, tx.load(found.entry->next), key, value);
-        tx.store(*found.slot, tx.link_to(fresh));
-        tx.free(found.entry);
-      }
-      return false;
-    }
-    Entry* fresh = allocate_entry(tx, key, value);
-    if (bucket.number != number) {
-      bucket = Buckets::split(tx, table, bucket, number,
-                              [&](const Entry* entry) { return hash_entry(tx, seed, entry); });
-    }
-    write_entry(tx, fresh, bucket.first, key, value);
-    tx.store(*bucket.head, tx.link_to(fresh));
-    // This thread's share tells, for one load that insertion makes anyway, when it is worth to look
-    // at the others'.
-    if (table.entries.add(tx, 1) % kLookEvery == 0 && table.entries.sum(tx) > buckets)
-      Buckets::open_group(tx, table, buckets);
+    return insert<true>(tx, key, value);
+  }
+  /// Inserts (true), unless the key is there: false, and its value stays.   Errors: as put().
+  template <Transaction Tx>
+  bool try_put(Tx& tx, view_t<K> key, view_t<V> value) {
+    return insert<false>(tx, key, value);
+  }
+  /// Calls `f(value)` with the value of a key, and keeps what `f` makes of it; false if there is
+  /// none.   Errors: as put().
+  template <Transaction Tx, class F>
+  bool update(Tx& tx, view_t<K> key, F&& f) {
+    const Found found = find_entry(tx, key);
+    if (!found) return false;
+    owned_t<V> value;
+    Value::load(tx, value_at(found.entry, found.lengths), found.lengths.value, value);
+    f(value);
+    refuse_if_too_large(key, value);
+    replace(tx, found, key, value);
     return true;
   }
 
@@ -309,6 +296,51 @@ class hash_map {
     explicit operator bool() const { return entry != nullptr; }
   };
 
+  // ---- inserting -------------------------------------------------------------------------------
+
+  template <bool kReplaces, class Tx>
+  bool insert(Tx& tx, view_t<K> key, view_t<V> value) {
+    refuse_if_too_large(key, value);
+    Table& table = table_or_new(tx);
+    const std::uint64_t buckets = Buckets::open_buckets(tx, table);
+    const std::uint64_t seed = tx.load(table.seed);
+    const std::uint64_t number = Buckets::address(hash_key(key, seed), buckets);
+    Bucket bucket = Buckets::locate(tx, table, number);
+    if (const Found found = find_in(tx, bucket, key)) {
+      if constexpr (kReplaces) replace(tx, found, key, value);
+      return false;
+    }
+    Entry* fresh = allocate_entry(tx, key, value);
+    if (bucket.number != number) {
+      bucket = Buckets::split(tx, table, bucket, number,
+                              [&](const Entry* entry) { return hash_entry(tx, seed, entry); });
+    }
+    write_entry(tx, fresh, bucket.first, key, value);
+    tx.store(*bucket.head, tx.link_to(fresh));
+    // This thread's share tells, for one load that insertion makes anyway, when it is worth to look
+    // at the others'.
+    if (table.entries.add(tx, 1) % kLookEvery == 0 && table.entries.sum(tx) > buckets)
+      Buckets::open_group(tx, table, buckets);
+    return true;
+  }
+  template <class Tx>
+  static void replace(Tx& tx, const Found& found, view_t<K> key, view_t<V> value) {
+    if (found.lengths.value == Value::size(value)) {
+      Value::store(tx, value_at(found.entry, found.lengths), value);
+      return;
+    }
+    Entry* fresh = allocate_entry(tx, key, value);
+    write_entry(tx, fresh, tx.load(found.entry->next), key, value);
+    tx.store(*found.slot, tx.link_to(fresh));
+    tx.free(found.entry);
+  }
+  static void refuse_if_too_large(view_t<K> key, view_t<V> value) {
+    if constexpr (kLengths) {
+      if (Key::size(key) > kMaxItemBytes || Value::size(value) > kMaxItemBytes)
+        throw Exception(Code::kInvalid, "hash_map: a key or value of 4 GiB or more");
+    }
+  }
+
   // ---- entries ----------------------------------------------------------------------------------
 
   static char* bytes_of(const Entry* entry) {
@@ -357,7 +389,7 @@ class hash_map {
 
   // ---- finding ----------------------------------------------------------------------------------
 
-  static std::uint64_t hash_key(view_t<K> key, std::uint64_t seed) {
+  [[gnu::always_inline]] static std::uint64_t hash_key(view_t<K> key, std::uint64_t seed) {
     return detail::hash_memory(Key::data(key), Key::size(key), seed);
   }
   template <class Tx>
@@ -387,7 +419,7 @@ class hash_map {
     }
   }
   template <class Tx>
-  static Found find_in(Tx& tx, const Bucket& bucket, view_t<K> key) {
+  [[gnu::always_inline]] static Found find_in(Tx& tx, const Bucket& bucket, view_t<K> key) {
     pptr<Entry>* slot = bucket.head;
     for (pptr<Entry> at = bucket.first; at; at = tx.load(*slot)) {
       Entry* entry = tx.at(at);

@@ -54,9 +54,10 @@ struct LinearHash {
     std::uint64_t end;
   };
   static constexpr Segment segment_of(std::uint64_t number) {
-    if (number < kFirst) return {0, 0, kFirst};
-    const std::uint64_t first = std::bit_floor(number);
-    return {static_cast<std::size_t>(std::countr_zero(first / kFirst)) + 1, first, 2 * first};
+    // Those below kFirst as if they were of a segment of half as many, but from 0 on.
+    const auto bits = static_cast<unsigned>(std::bit_width(number | (kFirst / 2)));
+    return {bits - std::bit_width(kFirst / 2), (std::uint64_t{1} << (bits - 1)) & ~(kFirst - 1),
+            std::uint64_t{1} << bits};
   }
 
   /// The bucket of a hash: its lowest bits, as many as give an open bucket.
@@ -94,7 +95,7 @@ struct LinearHash {
   /// The bucket where the nodes of bucket `number` stand: itself or its nearest ancestor that is
   /// not unsplit.
   template <class Tx>
-  static Bucket locate(Tx& tx, const Table& table, std::uint64_t number) {
+  [[gnu::always_inline]] static Bucket locate(Tx& tx, const Table& table, std::uint64_t number) {
     for (;;) {
       pptr<Node>* head = head_of(tx, table, number);
       const pptr<Node> first = tx.load(*head);

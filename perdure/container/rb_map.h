@@ -47,21 +47,23 @@ class rb_map {
   /// Inserts (true) or replaces in place (false).
   template <Transaction Tx>
   bool put(Tx& tx, const K& key, const V& value) {
-    Base& base = base_or_new(tx);
-    Path path;
-    if (Node* found = descend(tx, base, key, path)) {
-      Value::store(tx, &found->value, value);
-      return false;
-    }
-    auto* fresh = static_cast<Node*>(tx.allocate(sizeof(Node)));
-    tx.store(fresh->children[kLeft], {});
-    tx.store(fresh->children[kRight], {});
-    tx.store(fresh->color, path.length == 0 ? kBlack : kRed);
-    Key::store(tx, &fresh->key, key);
-    Value::store(tx, &fresh->value, value);
-    tx.store(place(base, path, path.length), tx.link_to(fresh));
-    mend_red(tx, base, path);
-    base.entries.add(tx, 1);
+    return insert<true>(tx, key, value);
+  }
+  /// Inserts (true), unless the key is there: false, and its value stays.
+  template <Transaction Tx>
+  bool try_put(Tx& tx, const K& key, const V& value) {
+    return insert<false>(tx, key, value);
+  }
+  /// Calls `f(value)` with the value of a key, and keeps what `f` makes of it; false if there is
+  /// none.
+  template <Transaction Tx, class F>
+  bool update(Tx& tx, const K& key, F&& f) {
+    Node* const found = find_node(tx, key);
+    if (found == nullptr) return false;
+    V value;
+    Value::load(tx, &found->value, sizeof(V), value);
+    f(value);
+    Value::store(tx, &found->value, value);
     return true;
   }
 
@@ -221,6 +223,26 @@ class rb_map {
   }
 
  private:
+  template <bool kReplaces, class Tx>
+  bool insert(Tx& tx, const K& key, const V& value) {
+    Base& base = base_or_new(tx);
+    Path path;
+    if (Node* found = descend(tx, base, key, path)) {
+      if constexpr (kReplaces) Value::store(tx, &found->value, value);
+      return false;
+    }
+    auto* fresh = static_cast<Node*>(tx.allocate(sizeof(Node)));
+    tx.store(fresh->children[kLeft], {});
+    tx.store(fresh->children[kRight], {});
+    tx.store(fresh->color, path.length == 0 ? kBlack : kRed);
+    Key::store(tx, &fresh->key, key);
+    Value::store(tx, &fresh->value, value);
+    tx.store(place(base, path, path.length), tx.link_to(fresh));
+    mend_red(tx, base, path);
+    base.entries.add(tx, 1);
+    return true;
+  }
+
   using Key = detail::Item<K>;
   using Value = detail::Item<V>;
 

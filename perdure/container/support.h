@@ -204,7 +204,8 @@ constexpr std::uint64_t fold(std::uint64_t a, std::uint64_t b) {
 /// memory needs no buffer. Both factors of each product depend on the seed: a factor that an
 /// attacker could make zero would wipe out everything before it.
 template <class Read>
-std::uint64_t hash_read(std::size_t size, std::uint64_t seed, Read&& read) {
+[[gnu::always_inline]] inline std::uint64_t hash_read(std::size_t size, std::uint64_t seed,
+                                                      Read&& read) {
   constexpr std::uint64_t kOdd = 0x9e3779b97f4a7c15u;
   const std::uint64_t left = seed ^ 0xd1b54a32d192ed03u;
   std::uint64_t state = fold(left, kOdd);
@@ -220,7 +221,8 @@ std::uint64_t hash_read(std::size_t size, std::uint64_t seed, Read&& read) {
   return fold(state ^ size, kOdd);  // the size tells a key from one with zeros appended
 }
 
-inline std::uint64_t hash_memory(const void* data, std::size_t size, std::uint64_t seed) {
+[[gnu::always_inline]] inline std::uint64_t hash_memory(const void* data, std::size_t size,
+                                                        std::uint64_t seed) {
   return hash_read(size, seed, [data](void* to, std::size_t at, std::size_t count) {
     if (count != 0) std::memcpy(to, static_cast<const char*>(data) + at, count);
   });

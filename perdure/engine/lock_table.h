@@ -5,6 +5,7 @@
 #pragma once
 
 #include <atomic>
+#include <bit>
 #include <cstdint>
 
 #include "perdure/base/words.h"
@@ -31,6 +32,10 @@ class LockTable {
   static bool locked(std::uint64_t word) { return (word & 1) != 0; }
   static std::uint64_t version(std::uint64_t word) { return word >> 1; }
   static std::uint64_t unlocked(std::uint64_t version) { return version << 1; }
+  /// Whether it is not locked, and its version at most `version`.
+  static bool is_unlocked_up_to(std::uint64_t word, std::uint64_t version) {
+    return std::rotr(word, 1) <= version;  // the lock's bit is then the highest one
+  }
 
  private:
   std::size_t bytes() const { return (mask_ + 1) * sizeof(Orec); }

@@ -115,7 +115,7 @@ class Redo : public EngineOn<D> {
   void commit(Tx& tx, std::size_t slot_index, Durability durability) override {
     refuse_if_poisoned();
     if constexpr (kInOnePass) {
-      if (tx.plain() && commit_in_one_pass(tx, slot_index)) return;
+      if (commit_in_one_pass(tx, slot_index)) return;
     }
     if constexpr (PrivatePagesDomain<D>) make_pages_few();
     commit_buffered(tx, slot_index, durability);
@@ -145,9 +145,9 @@ class Redo : public EngineOn<D> {
     if (spill.used()) spill.truncate_logs();
   }
 
-  /// The same for a transaction that was alone, on memory: the record is built in the ring, and
-  /// nothing of what several threads share is asked. False: nothing has happened; the record needs
-  /// something that only commit_buffered() sees to.
+  /// The same on memory, for what most transactions are: the record is built in the ring, and of
+  /// what several threads share only the clock is asked. False: nothing has happened; the record
+  /// needs something that only commit_buffered() sees to.
   bool commit_in_one_pass(Tx& tx, std::size_t slot_index)
     requires std::is_same_v<Log, TornbitCommits>
   {
@@ -160,11 +160,13 @@ class Redo : public EngineOn<D> {
       return false;
     const TornbitLog::Piece piece = slot.log.piece_at_tail(most);
     if (piece.words == nullptr) return false;
+    const bool plain = tx.plain();
     GrowingArray<Offset>& lines = slot.unflushed_lines;
     lines.reserve(writes.size());
     {
       const CommitWindow window(*parts_.clock, slot);       // 2
       if (mode() != Truncation::kNextCommit) return false;  // relaxed: as told in set_truncation()
+      if (!plain) tx.validate_at(window.timestamp());       // 3
       const std::uint64_t start = slot.log.tail();
       const bool was_empty = Log::is_empty(slot);
       RecordPacker<D> record(domain_, piece, window.timestamp());  // 4
@@ -185,8 +187,13 @@ class Redo : public EngineOn<D> {
         last = here;
       }
       lines.assume_size(static_cast<std::size_t>(line - lines.data()));
+      if (!plain) tx.make_visible(window.timestamp());  // 6
     }
-    tx.finish_plain();  // 6, 7
+    if (plain) {
+      tx.finish_plain();  // 6, 7
+    } else {
+      tx.finish();
+    }
     return true;
   }
 

@@ -25,7 +25,10 @@ constexpr std::uint64_t kStreamedBytes = 1024;
 
 Tx::Tx(const TxWorld& world, std::size_t slot)
     : world_(&world),
+      base_(world.base),
+      biased_locking_(world.biased_locking),
       may_be_plain_(world.biased_locking != nullptr),
+      plain_begin_(reinterpret_cast<std::uintptr_t>(world.base) + world.heap_begin),
       heap_cache_(new HeapCache),
       slot_(slot) {}
 Tx::~Tx() { delete heap_cache_; }
@@ -53,20 +56,12 @@ std::size_t Tx::usable_bytes(const void* object) {
 
 void Tx::publish_for_caller(Offset reserved) {
   PERDURE_CHECK(allocated_.size() == callers_, "the caller's objects come first");
-  if (allocated_.insert(reserved)) ++callers_;
+  if (allocated_.insert(world_->heap->describe(reserved))) ++callers_;
 }
 
-void Tx::begin(bool read_only, bool tracked) {
-  active_ = true;
-  read_only_ = read_only;
-  tracked_ = tracked;
-  doomed_ = false;
-  alone_ = world_->biased_locking != nullptr && place_.begin(*world_->biased_locking);
-  plain_until_ = snapshot_ = world_->clock->now();
-  if (always_apart_) [[unlikely]] {
-    if (looks_apart_) plain_until_ = 0;
-    began();
-  }
+void Tx::begin_specially() {
+  if (looks_apart_) plain_until_ = 0;
+  if (always_apart_) began();
   if (announcing_) announced_.store(snapshot_, std::memory_order_release);
 }
 
@@ -165,7 +160,7 @@ void Tx::read_by_lines(void* to, const void* from, std::size_t bytes) {
     const std::size_t here = std::min(bytes, kLineBytes - offset % kLineBytes);
     validated(offset, [&](Source source) {
       if (source == Source::kHome) {
-        copy_in_doubt(out, world_->base + offset, here);
+        copy_in_doubt(out, base_ + offset, here);
       } else {
         copy_words(out, offset, here, [&](Offset at) { return word_from(source, at); });
       }
@@ -175,6 +170,32 @@ void Tx::read_by_lines(void* to, const void* from, std::size_t bytes) {
     offset += here;
     bytes -= here;
   }
+}
+
+Word Tx::load_among_others(Offset at) {
+  if (!alone_) [[likely]] {
+    // As validated() does, for what nearly every load meets: the word is at home, and no newer than
+    // the snapshot.
+    LockTable::Orec& orec = world_->locks->of(at);
+    const std::uint64_t before = orec.load(std::memory_order_acquire);
+    const Word value = load_word(home(at));
+    if (LockTable::is_unlocked_up_to(before, plain_until_) &&
+        orec.load(std::memory_order_relaxed) == before && (!tracked_ || reads_.has_room()))
+        [[likely]] {
+      if (tracked_ && (reads_.empty() || reads_.back().orec != &orec))
+        reads_.push_in_room({&orec, before});
+      return value;
+    }
+  }
+  return load_in_doubt(at);
+}
+Word Tx::load_in_doubt(Offset at) {
+  return validated(at, [&](Source source) { return word_from(source, at); });
+}
+
+void Tx::store_word(Offset at, Word value) {
+  lock(at);
+  put(at, value);
 }
 
 void Tx::store_part(Offset offset, const void* value, std::size_t bytes) {
@@ -237,9 +258,9 @@ void Tx::write_exact(void* to, const void* from, std::size_t bytes) {
   }
 }
 
-Offset Tx::reserve(std::uint64_t bytes) {
+HeapObject Tx::reserve_object(std::uint64_t bytes) {
   for (;;) {
-    if (const Offset object = world_->heap->reserve(*heap_cache_, bytes); object != 0)
+    if (const HeapObject object = world_->heap->reserve(*heap_cache_, bytes); object.offset != 0)
       return object;
     Heap::Change change(*world_->heap, *heap_cache_, bytes);
     while (change.next()) {
@@ -261,25 +282,25 @@ void Tx::grow(std::uint64_t segments, std::uint64_t least) {
 void* Tx::allocate(std::size_t bytes) {
   if (read_only_)
     throw Exception(Code::kMisuse, "an allocation in a read_only() transaction; use atomically()");
-  const Offset object = reserve(bytes);
+  const HeapObject object = reserve_object(bytes);
   try {
     allocated_.insert(object);
   } catch (...) {
-    world_->heap->cancel(object);
+    world_->heap->release(object, *heap_cache_);
     throw;
   }
   if (home_stores_ != nullptr && bytes >= in_place_bytes_ && initialises_in_place()) {
     // Whoever still reads what was there before came after this transaction began alone, and so did
     // who freed it. Then the stores need ownership records.
     if (alone_ && !still_alone()) conflict();
-    in_place_.push_back({object, round_up(bytes, kWordBytes)});
+    in_place_.push_back({object.offset, round_up(bytes, kWordBytes)});
     apart_ = true;
     plain_span_ = 0;
     // One that is looked for among many costs more than its log.
     constexpr std::size_t kAtATime = 8;
     if (in_place_.size() > in_place_from_ + kAtATime) ++in_place_from_;
   }
-  return world_->base + object;
+  return base_ + object.offset;
 }
 
 void Tx::free(void* object) {
@@ -287,11 +308,14 @@ void Tx::free(void* object) {
   if (read_only_)
     throw Exception(Code::kMisuse, "a free in a read_only() transaction; use atomically()");
   const Offset offset = offset_of(object);
-  if (!allocated_.contains(offset)) ask_heap([&] { world_->heap->check_live(offset); });
-  if (freed_.contains(offset))
+  const bool is_new = allocated_.contains(offset);
+  // Two transactions that free the same object meet here, whatever else they read and wrote.
+  if (!is_new && !alone_ && storable(offset)) own(offset);
+  const HeapObject old = ask_heap(
+      [&] { return is_new ? world_->heap->describe(offset) : world_->heap->check_live(offset); });
+  if (!freed_.insert(old))
     throw Exception(Code::kMisuse, "double free: the object at offset " + std::to_string(offset) +
                                        " was freed by this transaction already; nothing was freed");
-  freed_.insert(offset);
 }
 
 void Tx::outdate(Offset begin, std::uint64_t bytes) {
@@ -302,7 +326,7 @@ void Tx::outdate(Offset begin, std::uint64_t bytes) {
     if (!still_alone()) conflict();
     return;
   }
-  if (world_->biased_locking != nullptr) world_->biased_locking->end_unless(place_);
+  if (biased_locking_ != nullptr) biased_locking_->end_unless(place_);
   std::vector<Read> outdated;  // what this gave a new version, and the old one
   for (Offset line = round_down(begin, kLineBytes); line < begin + bytes; line += kLineBytes) {
     LockTable::Orec& orec = world_->locks->of(line);
@@ -342,13 +366,14 @@ void Tx::outdate(Offset begin, std::uint64_t bytes) {
 void Tx::collect_heap_writes() {
   if (allocated_.empty() && freed_.empty()) return;
   MaskedWrites& writes = heap_writes();
-  for (const Offset object : allocated_) {
+  for (const HeapObject& object : allocated_) {
     // Allocated and freed in the same transaction: the bitmap does not change.
-    if (!freed_.contains(object)) world_->heap->publish_writes(object, writes);
+    if (!freed_.contains(object.offset)) world_->heap->publish_writes(object, writes);
   }
-  for (const Offset object : freed_) {
+  for (const HeapObject& object : freed_) {
     // Freed by another commit since free() asked: a conflict, not misuse.
-    if (!allocated_.contains(object)) ask_heap([&] { world_->heap->free_writes(object, writes); });
+    if (!allocated_.contains(object.offset))
+      ask_heap([&] { world_->heap->free_writes(object, writes); });
   }
 }
 
@@ -372,8 +397,8 @@ void Tx::roll_back_to(const Savepoint& savepoint) {
   for (const MaskedWrite& write : savepoint.volatile_writes)
     volatile_writes_.put(write.offset, write.value, write.mask);
   std::size_t index = 0;
-  for (const Offset object : allocated_) {
-    if (index++ >= savepoint.allocated) world_->heap->cancel(object);
+  for (const HeapObject& object : allocated_) {
+    if (index++ >= savepoint.allocated) world_->heap->release(object, *heap_cache_);
   }
   allocated_.shrink(savepoint.allocated);
   in_place_.shrink(savepoint.in_place);
@@ -396,7 +421,7 @@ void Tx::store_volatile() noexcept {
 
 void Tx::make_visible(std::uint64_t timestamp) noexcept {
   if (!volatile_writes_.empty()) store_volatile();
-  last_timestamp_ = timestamp;
+  last_timestamp_ = snapshot_ = timestamp;
   // Release: whoever sees the new version sees the home stores made under the lock.
   for (const Lock& lock : locks_)
     lock.orec->store(LockTable::unlocked(timestamp), std::memory_order_release);
@@ -404,7 +429,7 @@ void Tx::make_visible(std::uint64_t timestamp) noexcept {
 }
 
 void Tx::finish() noexcept {
-  for (const Offset object : freed_) world_->heap->release(object);
+  for (const HeapObject& object : freed_) world_->heap->release(object, *heap_cache_);
   reads_.clear();
   end();
 }
@@ -427,6 +452,8 @@ void Tx::end() noexcept {
   if (announcing_) announced_.store(~std::uint64_t{0}, std::memory_order_release);
 }
 
+void Tx::give_back() noexcept { world_->heap->give_back(*heap_cache_); }
+
 void Tx::roll_back() noexcept {
   const bool readable = apart_ && take_back();
   if (!readable || locks_.empty()) {
@@ -438,8 +465,8 @@ void Tx::roll_back() noexcept {
     for (const Lock& lock : locks_) lock.orec->store(version, std::memory_order_release);
   }
   std::size_t index = 0;
-  for (const Offset object : allocated_) {
-    if (index++ >= callers_) world_->heap->cancel(object);
+  for (const HeapObject& object : allocated_) {
+    if (index++ >= callers_) world_->heap->release(object, *heap_cache_);
   }
   locks_.clear();
   reads_.clear();

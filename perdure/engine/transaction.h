@@ -21,6 +21,7 @@
 #include "perdure/engine/lock_table.h"
 #include "perdure/engine/write_set.h"
 #include "perdure/error.h"
+#include "perdure/heap/object.h"
 #include "perdure/tx.h"
 
 namespace perdure {
@@ -64,31 +65,28 @@ class alignas(kLineBytes) Tx {
   // ---- the face that containers see (perdure/tx.h) ----------------------------------------------
   template <Field T>
   [[gnu::always_inline]] T load(const T& field) {
-    const Offset offset = offset_of(&field);
-    const Offset at = round_down(offset, kWordBytes);
-    Word word;
-    if (plain_) [[likely]] {
-      word = writes_.may_hold(at) ? written_or_home(at) : load_word(home(at));
-      if (!still_alone()) [[unlikely]]
-        end_in_conflict();
+    if constexpr (kIsWord<T>) {
+      return std::bit_cast<T>(load_at(reinterpret_cast<const Word*>(&field)));
     } else {
-      word = load_among_others(at);
+      const Offset offset = offset_of(&field);
+      const Word word = load_at(home(round_down(offset, kWordBytes)));
+      T value;
+      std::memcpy(&value, reinterpret_cast<const char*>(&word) + offset % kWordBytes, sizeof(T));
+      return value;
     }
-    T value;
-    std::memcpy(&value, reinterpret_cast<const char*>(&word) + offset % kWordBytes, sizeof(T));
-    return value;
   }
   template <Field T>
   [[gnu::always_inline]] void store(T& field, std::type_identity_t<T> value) {
-    const Offset offset = offset_of(&field);
-    if constexpr (sizeof(T) == kWordBytes) {
-      if (offset - world_->heap_begin < plain_span_) [[likely]] {
-        __builtin_prefetch(&field, 1);  // the commit will store there
-        writes_.put_whole(offset, std::bit_cast<Word>(value));
-        return;
+    if constexpr (kIsWord<T>) {
+      if (reinterpret_cast<std::uintptr_t>(&field) - plain_begin_ < plain_span_) [[likely]] {
+        prefetch_to_store(&field);  // the commit does
+        writes_.put_whole(offset_of(&field), std::bit_cast<Word>(value));
+      } else {
+        store_word(offset_of(&field), std::bit_cast<Word>(value));
       }
+    } else {
+      store_part(offset_of(&field), &value, sizeof(T));
     }
-    store_part(offset, &value, sizeof(T));
   }
   void read(void* to, const void* from, std::size_t bytes) {
     if (!alone_ || !writes_.empty()) return read_by_lines(to, from, bytes);
@@ -99,7 +97,7 @@ class alignas(kLineBytes) Tx {
   void write(void* to, const void* from, std::size_t bytes);
   template <class T>
   T* at(pptr<T> to) const {
-    return reinterpret_cast<T*>(world_->base + to.offset);
+    return reinterpret_cast<T*>(base_ + to.offset);
   }
   template <class T>
   pptr<T> link_to(const T* object) const {
@@ -159,24 +157,27 @@ class alignas(kLineBytes) Tx {
 
   // ---- the face that engines and the pool see ---------------------------------------------------
   bool active() const { return active_; }
-  /// All of begin(), where nothing but words of the heap is going to matter: the thread is alone, and each committed word is
-  /// at home. False: nothing has happened.
+  /// All of begin(), where nothing but words of the heap is going to matter: the thread is alone,
+  /// and each committed word is at home. False: nothing has happened.
   bool begin_plain(bool read_only) {
-    if (!may_be_plain_ || !place_.is_alone(*world_->biased_locking)) return false;
+    if (!may_be_plain_ || !place_.is_alone(*biased_locking_)) return false;
     active_ = alone_ = plain_ = true;
     read_only_ = read_only;
     doomed_ = false;
     snapshot_ = world_->clock->now();
     if (!read_only)
-      plain_span_ =
-          world_->heap_end->load(std::memory_order_relaxed) - world_->heap_begin - (kWordBytes - 1);
+      plain_span_ = world_->heap_end->load(std::memory_order_relaxed) - world_->heap_begin;
     return true;
   }
   /// Whether the transaction has begun so. It may have allocated and freed since.
   bool plain() const { return plain_; }
-  /// All of a commit of such a transaction that has changed nothing. False: it has, or may not commit.
-  bool end_plain_unchanged() noexcept {
-    if (!plain_ || doomed_ || has_updates()) return false;
+  /// All of a commit of a transaction that has changed nothing. False: it has, or may not commit, or
+  /// something else is special about it.
+  bool end_unchanged() noexcept {
+    if (doomed_ || has_updates() || !may_be_plain_ || apart_ || !locks_.empty() ||
+        !volatile_writes_.empty())
+      return false;
+    reads_.clear();
     end_plain();
     return true;
   }
@@ -188,14 +189,27 @@ class alignas(kLineBytes) Tx {
   /// Begins the next attempt.
   /// `read_only`: stores are refused. `tracked`: reads are remembered, so that the snapshot may
   /// move (always for updates; for readers only after untracked attempts kept meeting newer data).
-  void begin(bool read_only, bool tracked);
+  void begin(bool read_only, bool tracked) {
+    active_ = true;
+    read_only_ = read_only;
+    tracked_ = tracked;
+    doomed_ = false;
+    alone_ = biased_locking_ != nullptr && place_.begin(*biased_locking_);
+    // Whoever updates begins with the snapshot that its last transaction ended with: its reads say
+    // where others have committed since, and then the snapshot moves (extend()). So the clock's
+    // line, which every commit writes, is fetched once for a transaction, not twice.
+    if (read_only || !may_be_plain_) snapshot_ = world_->clock->now();
+    plain_until_ = snapshot_;
+    if (always_apart_ || announcing_) [[unlikely]]
+      begin_specially();
+  }
   bool read_only() const { return read_only_; }
   /// Whether it runs without isolation, because no other thread uses the pool
   /// (engine/biased_locking.h).
   bool alone() const { return alone_; }
   /// Called before a commit; returns whether it may go on. (It may not if it ran alone and another
   /// thread has come.)
-  bool claim_commit() { return !alone_ || place_.claim(*world_->biased_locking); }
+  bool claim_commit() { return !alone_ || place_.claim(*biased_locking_); }
   BiasedLocking::Place& place() { return place_; }
   bool has_updates() const {
     return !writes_.empty() || stored_apart_ || !allocated_.empty() || !freed_.empty();
@@ -243,10 +257,13 @@ class alignas(kLineBytes) Tx {
   void finish() noexcept;
   /// Undoes everything. Never fails.
   void roll_back() noexcept;
+  /// Gives what the thread keeps of the heap to the others, as far as it may be much: the thread
+  /// ends.
+  void give_back() noexcept;
   /// Reserves space in the heap, which is the caller's until it is published or cancelled. What the
   /// heap needs for that becomes durable first.
   /// Errors: as Heap::reserve() and Engine::publish(); may end the attempt with a Conflict.
-  Offset reserve(std::uint64_t bytes);
+  Offset reserve(std::uint64_t bytes) { return reserve_object(bytes).offset; }
   /// Gives the lines of free space a new version, before something writes them outside
   /// transactions. Without it a reader that still holds a pointer to what was freed there would
   /// take the new bytes for the object's. May end the attempt with a Conflict.
@@ -305,19 +322,31 @@ class alignas(kLineBytes) Tx {
   };
 
   Offset offset_of(const void* address) const {
-    return static_cast<Offset>(static_cast<const std::byte*>(address) - world_->base);
+    return static_cast<Offset>(static_cast<const std::byte*>(address) - base_);
   }
   std::uint64_t me() const { return reinterpret_cast<std::uint64_t>(this) | 1; }
-  Word* home(Offset at) const { return reinterpret_cast<Word*>(world_->base + at); }
+  Word* home(Offset at) const { return reinterpret_cast<Word*>(base_ + at); }
   [[noreturn]] void conflict() {
     doomed_ = true;
     throw Conflict{};
+  }
+  /// Whether a field of this type is a word of its own, wherever it stands.
+  template <class T>
+  static constexpr bool kIsWord = sizeof(T) == kWordBytes && alignof(T) == kWordBytes;
+  [[gnu::always_inline]] Word load_at(const Word* from) {
+    if (!plain_) [[unlikely]]
+      return load_among_others(offset_of(from));
+    const Word word =
+        writes_.may_hold(offset_of(from)) ? written_or_home(offset_of(from)) : load_word(from);
+    if (!still_alone()) [[unlikely]]
+      end_in_conflict();
+    return word;
   }
   // Apart from the paths that lead here, whose code stands in the user's.
   [[noreturn, gnu::noinline, gnu::cold]] void end_in_conflict() { conflict(); }
   [[gnu::noinline]] Word written_or_home(Offset at) { return owned_word(at); }
   /// Stores `bytes` bytes at `offset`, in one word.
-  [[gnu::noinline]] void store_part(Offset offset, const void* value, std::size_t bytes);
+  void store_part(Offset offset, const void* value, std::size_t bytes);
   WriteSet& set_of(Offset at) { return at < world_->range_bytes ? writes_ : volatile_writes_; }
   /// The word at an aligned offset whose orec this transaction owns.
   Word owned_word(Offset at) {
@@ -362,11 +391,12 @@ class alignas(kLineBytes) Tx {
     }
   }
   /// For when others may be there, or the words stand elsewhere than at home and in the write set.
-  [[gnu::noinline]] Word load_among_others(Offset at) {
-    return validated(at, [&](Source source) { return word_from(source, at); });
-  }
+  Word load_among_others(Offset at);
+  [[gnu::noinline]] Word load_in_doubt(Offset at);
+  /// Stores a whole word, not as in a plain transaction.
+  void store_word(Offset at, Word value);
   void lock(Offset at) {
-    __builtin_prefetch(home(at), 1);  // the commit will store there
+    prefetch_to_store(home(at));  // the commit does
     own(at);
   }
   /// Whether a transaction may store at `at`: in the heap, the parts, volatile memory, and (for the
@@ -383,7 +413,9 @@ class alignas(kLineBytes) Tx {
   }
   [[noreturn]] void refuse_store() const;
   void end() noexcept;
-  /// The same for a plain one that has neither allocated nor freed.
+  /// The rest of begin() for a transaction that announces itself, or of another engine's type.
+  void begin_specially();
+  /// end() for one that has neither allocated nor freed, nor locked or read among others.
   void end_plain() noexcept {
     writes_.clear();
     active_ = alone_ = plain_ = false;
@@ -392,6 +424,7 @@ class alignas(kLineBytes) Tx {
   }
   /// Whether everything read is still what it was.
   bool validate() const;
+  HeapObject reserve_object(std::uint64_t bytes);
   void grow(std::uint64_t segments, std::uint64_t least);
   /// Returns the heap's answer about an object; a Conflict if the question came from a state that
   /// another commit has changed.
@@ -409,10 +442,12 @@ class alignas(kLineBytes) Tx {
     if (alone_) return !still_alone();
     return tracked_ ? !validate() : world_->clock->now() != snapshot_;
   }
-  bool still_alone() const { return place_.still_alone(*world_->biased_locking); }
+  bool still_alone() const { return place_.still_alone(*biased_locking_); }
   void extend();
 
   const TxWorld* world_;
+  std::byte* const base_;                // the world's, as the next: nearer
+  BiasedLocking* const biased_locking_;  // null: none
   bool active_ = false;
   bool read_only_ = false;
   bool tracked_ = true;
@@ -424,8 +459,10 @@ class alignas(kLineBytes) Tx {
   bool stored_apart_ = false;  // there is something to commit besides the write set
   bool always_apart_ = false;
   bool looks_apart_ = false;
-  /// Stores in [heap_begin, heap_begin + plain_span_) go to the write set and need no other question. 0: none do.
+  /// Words that are stored in so many bytes from the heap's begin on go to the write set, and need
+  /// no other question. 0: none do.
   std::uint64_t plain_span_ = 0;
+  const std::uintptr_t plain_begin_;
   std::uint64_t snapshot_ = 0;
   std::uint64_t plain_until_ =
       0;  // what was committed up to this is home: the snapshot, if everything is
@@ -440,9 +477,9 @@ class alignas(kLineBytes) Tx {
   bool announcing_ = false;
   std::uint64_t last_timestamp_ = 0;
   std::atomic<std::uint64_t> announced_{~std::uint64_t{0}};
-  OffsetSet allocated_;
+  SetByOffset<HeapObject> allocated_;
   std::size_t callers_ = 0;  // of allocated_, the first ones
-  OffsetSet freed_;
+  SetByOffset<HeapObject> freed_;
   HeapCache* const heap_cache_;  // its own
   std::size_t slot_;
   BiasedLocking::Place place_;
@@ -512,7 +549,7 @@ inline Word Tx::load_piece(Offset offset, std::size_t bytes) {
   return validated(at, [&](Source source) {
     const std::size_t shift = 8 * (offset - at);
     const Word here = source == Source::kApart ? (committed_word(at) >> shift) & byte_mask(0, bytes)
-                                               : load_exact(world_->base + offset, bytes);
+                                               : load_exact(base_ + offset, bytes);
     const MaskedWrite* mine = source == Source::kOwned ? set_of(at).find(at) : nullptr;
     if (mine == nullptr) return here;
     const Word mask = (mine->mask >> shift) & byte_mask(0, bytes);

@@ -6,8 +6,10 @@
 #include <ctime>
 #include <numeric>
 #include <random>
+#include <set>
 #include <stdexcept>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -594,6 +596,63 @@ TEST_P(TransactionTest, FreeingWhatAnotherTransactionJustFreedIsAConflictNotADou
     other.join();
     EXPECT_EQ(thrown, "nothing") << bytes;
   }
+}
+
+// Whatever else they read and wrote: here, nothing.
+TEST_P(TransactionTest, TwoTransactionsThatFreeTheSameObjectMeet) {
+  Node* const node =
+      pool.atomically([](Tx& tx) { return static_cast<Node*>(tx.allocate(sizeof(Node))); });
+  std::thread([&] { pool.read_only([](Tx&) {}); }).join();  // nobody has the pool to itself
+  Turns turns;
+  std::thread other([&] {
+    turns.wait_for(1);
+    EXPECT_EQ(code_thrown_by([&] {
+                bool first = true;
+                pool.atomically([&](Tx& tx) {
+                  if (std::exchange(first, false)) {
+                    // It ends in a Conflict, because the other one has not committed.
+                    try {
+                      tx.free(node);
+                    } catch (const perdure::Conflict&) {
+                      turns.next();
+                      throw;
+                    }
+                    ADD_FAILURE() << "both have freed it";
+                    turns.next();
+                  }
+                  tx.free(node);
+                });
+              }),
+              "misuse");
+  });
+  pool.atomically([&](Tx& tx) {
+    tx.free(node);
+    turns.next();
+    turns.wait_for(2);
+  });
+  other.join();
+  Node* const again =
+      pool.atomically([](Tx& tx) { return static_cast<Node*>(tx.allocate(sizeof(Node))); });
+  EXPECT_EQ(again, node) << "once";
+  EXPECT_NE(pool.atomically([](Tx& tx) { return tx.allocate(sizeof(Node)); }),
+            static_cast<void*>(node));
+}
+
+TEST_P(TransactionTest, WhatAThreadFreedIsThereForOthersWhenItEnds) {
+  void* object = nullptr;
+  std::thread([&] {
+    object = pool.atomically([](Tx& tx) { return tx.allocate(3000); });
+    void* const other = pool.atomically([](Tx& tx) { return tx.allocate(3000); });
+    pool.atomically([&](Tx& tx) { tx.free(object); });
+    EXPECT_EQ(pool.atomically([](Tx& tx) { return tx.allocate(3000); }), object) << "its own first";
+    pool.atomically([&](Tx& tx) { tx.free(object); });
+    pool.atomically([&](Tx& tx) { tx.free(other); });
+  }).join();
+  // The pool's first superblock of this class belongs to the context that the thread had.
+  std::set<void*> found;
+  for (int i = 0; i < 4; ++i)
+    found.insert(pool.atomically([](Tx& tx) { return tx.allocate(3000); }));
+  EXPECT_TRUE(found.contains(object));
 }
 
 // A reader that still holds a pointer to what was freed must not see what the engine itself puts

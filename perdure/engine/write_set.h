@@ -26,11 +26,7 @@ class WriteSet {
   MaskedWrites& writes() { return writes_; }
 
   /// False: the word at `offset` is not among them. (True says nothing.)
-  bool may_hold(Offset offset) const {
-    if (writes_.empty()) return false;
-    const unsigned bit = filter_bit(offset);
-    return (filter_[bit / 64] >> (bit % 64) & 1) != 0;
-  }
+  bool may_hold(Offset offset) const { return !writes_.empty() && filter_[in_filter(offset)] != 0; }
   /// The buffered value of the word at `offset`, or null.
   MaskedWrite* find(Offset offset) {
     if (!may_hold(offset)) return nullptr;
@@ -55,8 +51,7 @@ class WriteSet {
   }
   /// put() of a whole word.
   [[gnu::always_inline]] void put_whole(Offset offset, Word value) {
-    const unsigned bit = filter_bit(offset);
-    if ((filter_[bit / 64] >> (bit % 64) & 1) == 0) [[likely]] {
+    if (filter_[in_filter(offset)] == 0) [[likely]] {
       add(offset, value, kWholeWord);
     } else {
       put_again(offset, value);
@@ -71,24 +66,25 @@ class WriteSet {
   }
 
   void clear() {
-    if (writes_.empty()) return;
-    if (writes_.size() >= kLinear) index_.clear();
+    if (writes_.size() < kLinear) {
+      for (const MaskedWrite& write : writes_) filter_[in_filter(write.offset)] = 0;
+    } else {
+      index_.clear();
+      filter_ = {};
+    }
     writes_.clear();
-    filter_ = {};
   }
 
  private:
   static constexpr std::size_t kLinear = 12;
-  static constexpr unsigned kFilterBits = 1024;
-  static unsigned filter_bit(Offset offset) {
-    return static_cast<unsigned>((offset / kWordBytes * 0x9e3779b97f4a7c15u) >> 54);
+  static constexpr unsigned kFilterBits = 10;
+  static std::size_t in_filter(Offset offset) {
+    return (offset / kWordBytes * 0x9e3779b97f4a7c15u) >> (64 - kFilterBits);
   }
-  static_assert(kFilterBits == 1u << (64 - 54));
 
   void add(Offset offset, Word value, Word mask) {
-    const unsigned bit = filter_bit(offset);
     // First: if memory is short, the filter names a word too many, which does no harm.
-    filter_[bit / 64] |= std::uint64_t{1} << (bit % 64);
+    filter_[in_filter(offset)] = 1;
     // Stores field by field: the compiler would put a pushed struct together on the stack in words
     // and copy it in pairs of words, and each such load waits for its stores to leave the core's
     // buffer.
@@ -101,7 +97,8 @@ class WriteSet {
 
   MaskedWrites writes_;
   OffsetIndex index_;
-  std::array<std::uint64_t, kFilterBits / 64> filter_{};  // words that may be there, by hash
+  /// Words that may be there, by hash. Bytes: to set and to test a bit takes twice the instructions.
+  std::array<std::uint8_t, 1 << kFilterBits> filter_{};
 };
 
 }  // namespace perdure

@@ -27,50 +27,68 @@ Heap::~Heap() {
 }
 
 Offset Heap::block_offset(std::uint64_t block) const {
-  return segment_offset(block / blocks_per_segment_) + block % blocks_per_segment_ * kBlockBytes;
+  return region_->superblock().heap_offset + block * kBlockBytes;
 }
 Offset Heap::class_word_offset(std::uint64_t block) const {
-  return segment_offset(block / blocks_per_segment_) + block % blocks_per_segment_ * kWordBytes;
+  return segment_offset(segment_of(block)) + within_segment(block) * kWordBytes;
 }
 Offset Heap::bitmap_offset(std::uint64_t block) const {
-  return segment_offset(block / blocks_per_segment_) +
-         (blocks_per_segment_ + block % blocks_per_segment_ * heap_layout::kBitmapWords) *
-             kWordBytes;
+  return segment_offset(segment_of(block)) +
+         (blocks_per_segment_ + within_segment(block) * heap_layout::kBitmapWords) * kWordBytes;
 }
 void Heap::set_free(std::uint64_t block, bool free) const {
-  segment(block / blocks_per_segment_).set_free(block % blocks_per_segment_, free);
+  segment(segment_of(block)).set_free(within_segment(block), free);
 }
 Heap::Block& Heap::block_at(std::uint64_t block) const {
-  return segment(block / blocks_per_segment_).blocks[block % blocks_per_segment_];
+  return segment(segment_of(block)).blocks[within_segment(block)];
 }
 
 // ---- reserving ----------------------------------------------------------------------------------
 
-Offset Heap::reserve(Cache& cache, std::uint64_t bytes) {
+HeapObject Heap::reserve(Cache& cache, std::uint64_t bytes) {
   if (bytes == 0) throw Exception(Code::kInvalid, "an allocation of 0 bytes");
   if (bytes > heap_layout::kMaxSmallBytes) {
     const std::uint64_t in_segment = (blocks_per_segment_ - meta_blocks_) * kBlockBytes;
-    if (bytes <= in_segment) return reserve_extent((bytes + kBlockBytes - 1) / kBlockBytes);
     if (bytes > geometry().capacity_bytes)
       throw Exception(Code::kNoSpace,
                       region_->path() + ": an object of " + std::to_string(bytes) +
                           " bytes is larger than the pool's capacity; create a larger pool");
-    return reserve_huge(huge_segments(bytes));
+    const Offset object = bytes <= in_segment
+                              ? reserve_extent((bytes + kBlockBytes - 1) / kBlockBytes)
+                              : reserve_huge(huge_segments(bytes));
+    if (object == 0) give_back(cache);  // the superblocks of these may be reclaimed
+    return {.offset = object};
   }
   const std::size_t size_class = heap_layout::class_of(bytes);
+  if (Cache::Magazine& magazine = cache.magazines[size_class]; magazine.count != 0) {
+    const HeapObject& object = magazine.objects[--magazine.count];
+    object.kept->fetch_and(~(std::uint64_t{1} << object.bit), std::memory_order_relaxed);
+    return object;
+  }
   std::uint32_t& mine = cache.block[size_class];
   for (;;) {
     if (mine != 0) {
-      if (const Offset object = take_bit(mine - 1); object != 0) return object;
+      if (const HeapObject object = take_bit(mine - 1); object.offset != 0) return object;
       disown(std::exchange(mine, 0));
     }
     mine = acquire_block(size_class);
-    if (mine == 0) return 0;
+    if (mine != 0) continue;
+    give_back(cache);  // as above
+    return {};
   }
 }
 
-/// Reserves any free object of a block that this thread owns; 0 when it is full.
-Offset Heap::take_bit(std::uint32_t number) {
+HeapObject Heap::small_object(Block& block, std::uint64_t number, std::size_t index) const {
+  const std::uint8_t size_class = block.size_class.load(std::memory_order_relaxed);
+  return {.offset = block_offset(number) + index * kClassBytes[size_class],
+          .word = bitmap_offset(number) + index / kBitsPerWord * kWordBytes,
+          .kept = &block.kept_bits[index / 64],
+          .bit = static_cast<std::uint8_t>(index % 64),
+          .size_class = size_class};
+}
+
+/// Reserves any free object of a block that this thread owns; none when it is full.
+HeapObject Heap::take_bit(std::uint32_t number) {
   Block& block = block_at(number);
   for (std::size_t w = 0; w < block.free_bits.size(); ++w) {
     // Other threads only add bits (release), so a bit seen here stays until this thread takes it.
@@ -81,10 +99,9 @@ Offset Heap::take_bit(std::uint32_t number) {
     const auto bit = static_cast<unsigned>(std::countr_zero(bits));
     block.free_bits[w].fetch_and(~(std::uint64_t{1} << bit), std::memory_order_relaxed);
     block.free_objects.fetch_sub(1, std::memory_order_relaxed);
-    return block_offset(number) +
-           (w * 64 + bit) * kClassBytes[block.size_class.load(std::memory_order_relaxed)];
+    return small_object(block, number, w * 64 + bit);
   }
-  return 0;
+  return {};
 }
 
 /// A block of the class with free objects, owned by the caller; 1 + its number. 0: there is none.
@@ -121,8 +138,9 @@ Heap::Place Heap::locate(Offset object) const {
   if (!inside(object, 1, super.heap_offset, region_->grown_bytes()))
     throw misuse("is outside the heap");
   Place place{};
-  place.segment = (object - super.heap_offset) / geometry().segment_bytes;
-  const Segment* in = segments_[place.segment].load(std::memory_order_acquire);
+  place.block = (object - super.heap_offset) / kBlockBytes;
+  place.segment = segment_of(place.block);
+  Segment* const in = segments_[place.segment].load(std::memory_order_acquire);
   if (in == nullptr) throw misuse("is in a segment that holds nothing");
   place.segment_kind = in->kind;
   if (place.segment_kind == SegmentKind::kHuge) {
@@ -131,18 +149,20 @@ Heap::Place Heap::locate(Offset object) const {
     return place;
   }
   if (place.segment_kind != SegmentKind::kBlocks) throw misuse("is not the start of an object");
-  place.block = (object - super.heap_offset) / kBlockBytes;
-  const Block& block = block_at(place.block);
-  const std::uint64_t within = object - block_offset(place.block);
+  Block& block = in->blocks[within_segment(place.block)];
+  place.in = &block;
+  const std::uint64_t within = (object - super.heap_offset) % kBlockBytes;
   switch (block.kind.load(std::memory_order_acquire)) {
     case BlockKind::kExtent:
       if (within != 0 || block.extent_blocks.load(std::memory_order_relaxed) == 0)
         throw misuse("is inside a large object, not its start");
       return place;
     case BlockKind::kSmall: {
-      const std::size_t size = kClassBytes[block.size_class.load(std::memory_order_relaxed)];
-      place.object = static_cast<unsigned>(within / size);
-      if (within % size != 0 || place.object >= kBlockBytes / size)
+      const std::size_t size_class = block.size_class.load(std::memory_order_relaxed);
+      const auto in_block = static_cast<std::uint32_t>(within);
+      place.object = in_block / kClassBytes[size_class];
+      if (in_block % kClassBytes[size_class] != 0 ||
+          place.object >= heap_layout::objects_in_block(size_class))
         throw misuse("is inside an object, not its start");
       return place;
     }
@@ -150,16 +170,20 @@ Heap::Place Heap::locate(Offset object) const {
   }
 }
 
-void Heap::check_live(Offset object) const {
+HeapObject Heap::describe(Offset object) const {
   const Place place = locate(object);
-  if (place.segment_kind == SegmentKind::kHuge) return;
-  const Block& block = block_at(place.block);
-  if (block.kind.load(std::memory_order_relaxed) == BlockKind::kExtent) return;
-  const std::uint64_t bits = block.free_bits[place.object / 64].load(std::memory_order_acquire);
-  if ((bits >> (place.object % 64) & 1) != 0)
+  if (!place.is_small()) return {.offset = object};
+  return small_object(*place.in, place.block, place.object);
+}
+
+HeapObject Heap::check_live(Offset object) const {
+  const Place place = locate(object);
+  if (!place.is_small()) return {.offset = object};
+  if (!place.in->holds_object(place.object))
     throw Exception(Code::kMisuse, region_->path() + ": double free: the object at offset " +
                                        std::to_string(object) +
                                        " is free already; nothing was freed");
+  return small_object(*place.in, place.block, place.object);
 }
 
 bool Heap::holds(Offset object, std::uint64_t bytes) const {
@@ -171,8 +195,13 @@ bool Heap::holds(Offset object, std::uint64_t bytes) const {
   }
 }
 
-void Heap::publish_writes(Offset object, MaskedWrites& out) const {
-  const Place place = locate(object);
+void Heap::publish_writes(const HeapObject& object, MaskedWrites& out) const {
+  if (object.is_small()) {
+    const unsigned bit = object.bit % kBitsPerWord;
+    out.push_back({object.word, Word{1} << bit, heap_layout::bitmap_mask(bit)});
+    return;
+  }
+  const Place place = locate(object.offset);
   if (place.segment_kind == SegmentKind::kHuge) {
     const std::uint64_t count = segment(place.segment).argument;
     const Offset table = region_->superblock().segment_table_offset;
@@ -183,21 +212,19 @@ void Heap::publish_writes(Offset object, MaskedWrites& out) const {
     }
     return;
   }
-  const Block& block = block_at(place.block);
-  if (block.kind.load(std::memory_order_relaxed) == BlockKind::kExtent) {
-    out.push_back({class_word_offset(place.block),
-                   heap_layout::block_word(BlockKind::kExtent,
-                                           block.extent_blocks.load(std::memory_order_relaxed)),
-                   kWholeWord});
-    return;
-  }
-  const unsigned bit = place.object % kBitsPerWord;
-  out.push_back({bitmap_offset(place.block) + place.object / kBitsPerWord * kWordBytes,
-                 Word{1} << bit, heap_layout::bitmap_mask(bit)});
+  out.push_back({class_word_offset(place.block),
+                 heap_layout::block_word(BlockKind::kExtent,
+                                         place.in->extent_blocks.load(std::memory_order_relaxed)),
+                 kWholeWord});
 }
 
-void Heap::free_writes(Offset object, MaskedWrites& out) const {
-  const Place place = locate(object);
+void Heap::free_writes(const HeapObject& object, MaskedWrites& out) const {
+  if (object.is_small()) {
+    const unsigned bit = object.bit % kBitsPerWord;
+    out.push_back({object.word, Word{1} << (bit + 32), heap_layout::bitmap_mask(bit)});
+    return;
+  }
+  const Place place = locate(object.offset);
   if (place.segment_kind == SegmentKind::kHuge) {
     const std::uint64_t count = segment(place.segment).argument;
     const Offset table = region_->superblock().segment_table_offset;
@@ -207,17 +234,35 @@ void Heap::free_writes(Offset object, MaskedWrites& out) const {
     }
     return;
   }
-  if (block_at(place.block).kind.load(std::memory_order_relaxed) == BlockKind::kExtent) {
-    out.push_back(
-        {class_word_offset(place.block), heap_layout::block_word(BlockKind::kFree), kWholeWord});
-    return;
-  }
-  const unsigned bit = place.object % kBitsPerWord;
-  out.push_back({bitmap_offset(place.block) + place.object / kBitsPerWord * kWordBytes,
-                 Word{1} << (bit + 32), heap_layout::bitmap_mask(bit)});
+  out.push_back(
+      {class_word_offset(place.block), heap_layout::block_word(BlockKind::kFree), kWholeWord});
 }
 
-void Heap::cancel(Offset object) { release(object); }
+void Heap::release(const HeapObject& object, Cache& cache) {
+  if (!object.is_small()) return release(object.offset);
+  Cache::Magazine& magazine = cache.magazines[object.size_class];
+  const std::size_t capacity = Cache::Magazine::capacity(object.size_class);
+  if (magazine.count == capacity) give_back(magazine, static_cast<std::uint32_t>(capacity / 2));
+  const std::uint64_t bit = std::uint64_t{1} << object.bit;
+  const std::uint64_t before = object.kept->fetch_or(bit, std::memory_order_relaxed);
+  PERDURE_CHECK((before & bit) == 0, "two transactions freed the same object");
+  magazine.objects[magazine.count++] = object;
+}
+
+void Heap::give_back(Cache& cache) {
+  for (Cache::Magazine& magazine : cache.magazines) give_back(magazine, 0);
+}
+/// All but the `left` that came last.
+void Heap::give_back(Cache::Magazine& magazine, std::uint32_t left) {
+  const auto first = magazine.objects.begin();
+  const auto stays = first + (magazine.count - left);
+  for (auto object = first; object != stays; ++object) {
+    object->kept->fetch_and(~(std::uint64_t{1} << object->bit), std::memory_order_relaxed);
+    release(object->offset);
+  }
+  std::copy(stays, first + magazine.count, first);
+  magazine.count = left;
+}
 
 void Heap::release(Offset object) {
   const Place place = locate(object);
@@ -228,8 +273,8 @@ void Heap::release(Offset object) {
     search_from_ = std::min(search_from_, place.segment);
     return;
   }
-  Block& block = block_at(place.block);
-  if (block.kind.load(std::memory_order_relaxed) == BlockKind::kExtent) {
+  Block& block = *place.in;
+  if (!place.is_small()) {
     const std::lock_guard lock(blocks_mutex_);
     const std::uint32_t count = block.extent_blocks.exchange(0);
     for (std::uint32_t b = 0; b < count; ++b) {
@@ -268,10 +313,9 @@ std::uint64_t Heap::usable_bytes(Offset object) const {
   const Place place = locate(object);
   if (place.segment_kind == SegmentKind::kHuge)
     return segment(place.segment).argument * geometry().segment_bytes;
-  const Block& block = block_at(place.block);
-  if (block.kind.load(std::memory_order_relaxed) == BlockKind::kExtent)
-    return block.extent_blocks.load(std::memory_order_relaxed) * kBlockBytes;
-  return kClassBytes[block.size_class.load(std::memory_order_relaxed)];
+  if (!place.is_small())
+    return place.in->extent_blocks.load(std::memory_order_relaxed) * kBlockBytes;
+  return kClassBytes[place.in->size_class.load(std::memory_order_relaxed)];
 }
 
 Heap::Extent Heap::object_around(Offset at) const {
@@ -313,8 +357,7 @@ void Heap::for_each_object(const std::function<void(Offset, std::uint64_t)>& vis
       if (block.kind != BlockKind::kSmall) continue;
       const std::size_t size = kClassBytes[block.size_class];
       for (std::size_t i = 0; i < kBlockBytes / size; ++i) {
-        if ((block.free_bits[i / 64] >> (i % 64) & 1) == 0)
-          visit(block_offset(number) + i * size, size);
+        if (block.holds_object(i)) visit(block_offset(number) + i * size, size);
       }
     }
   }

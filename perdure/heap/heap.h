@@ -15,8 +15,10 @@
 // Threads: any; each brings its own Cache.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
+#include <bit>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -26,13 +28,28 @@
 #include "perdure/base/growing_array.h"
 #include "perdure/error.h"
 #include "perdure/heap/layout.h"
+#include "perdure/heap/object.h"
 #include "perdure/region/region.h"
 
 namespace perdure {
 
-/// The superblocks that a thread allocates from, until the pool is closed.
+/// What a thread allocates from.
 struct HeapCache {
-  std::array<std::uint32_t, heap_layout::kClasses> block{};  // 1 + global block number; 0: none
+  /// Objects of one class that the thread freed last, and allocates again first: where allocations
+  /// and frees are mixed, they seldom come to the blocks.
+  struct Magazine {
+    static constexpr std::size_t kMost = 32;
+    /// At most half a block of them: nobody else can allocate them.
+    static constexpr std::size_t capacity(std::size_t size_class) {
+      return std::min(kMost,
+                      std::max<std::size_t>(1, heap_layout::objects_in_block(size_class) / 2));
+    }
+    std::uint32_t count = 0;
+    std::array<HeapObject, kMost> objects;
+  };
+  std::array<Magazine, heap_layout::kClasses> magazines{};
+  /// Superblocks, until the pool is closed. 1 + global block number; 0: none.
+  std::array<std::uint32_t, heap_layout::kClasses> block{};
 };
 
 class Heap {
@@ -57,25 +74,31 @@ class Heap {
   Result<void> open(std::vector<std::string>* findings = nullptr);
 
   /// Takes space for `bytes` (16-byte aligned), contents undefined. Volatile until published.
-  /// Returns 0 when a Change has to be made first, and then it is to be called again (Tx::reserve
-  /// does both).
+  /// Returns none when a Change has to be made first, and then it is to be called again
+  /// (Tx::reserve does both).
   /// Errors: throws Exception kNoSpace (pool unchanged), kInvalid (0 bytes).
-  Offset reserve(Cache& cache, std::uint64_t bytes);
+  HeapObject reserve(Cache& cache, std::uint64_t bytes);
   class Change;
   /// Gives a reservation back that was not published.
-  void cancel(Offset object);
+  void cancel(Offset object) { release(object); }
   /// Appends the writes that make a reservation permanent.
-  void publish_writes(Offset object, MaskedWrites& out) const;
+  void publish_writes(const HeapObject& object, MaskedWrites& out) const;
 
   /// Throws Exception kMisuse unless `object` is the start of a live object: catches double free
   /// and foreign offsets.
-  void check_live(Offset object) const;
+  HeapObject check_live(Offset object) const;
+  /// Of an object, live or reserved. Throws Exception kMisuse unless one may start there.
+  HeapObject describe(Offset object) const;
   /// Whether a live object starts at `object` and has room for `bytes`.
   bool holds(Offset object, std::uint64_t bytes) const;
   /// Appends the writes that free a live object. Requires: check_live(object).
-  void free_writes(Offset object, MaskedWrites& out) const;
-  /// Makes the space of a freed object reservable. Call once the free is durable.
+  void free_writes(const HeapObject& object, MaskedWrites& out) const;
+  /// Makes the space of a freed object reservable, by anyone. Call once the free is durable.
   void release(Offset object);
+  /// The same; for the thread whose `cache` it is first, if it is a small one.
+  void release(const HeapObject& object, Cache& cache);
+  /// Makes what is in its magazines reservable by anyone: when its thread ends, or memory is short.
+  void give_back(Cache& cache);
 
   struct Extent {
     Offset begin;
@@ -106,6 +129,13 @@ class Heap {
   Offset segment_offset(std::uint64_t index) const {
     return region_->superblock().heap_offset + index * geometry().segment_bytes;
   }
+  // Of a block, given by its global number. A segment has a power of two of them.
+  std::uint64_t segment_of(std::uint64_t block) const {
+    return block >> std::countr_zero(blocks_per_segment_);
+  }
+  std::uint64_t within_segment(std::uint64_t block) const {
+    return block & (blocks_per_segment_ - 1);
+  }
   Offset class_word_offset(std::uint64_t block) const;
   Offset bitmap_offset(std::uint64_t block) const;
   Offset block_offset(std::uint64_t block) const;
@@ -114,8 +144,10 @@ class Heap {
   void set_free(std::uint64_t block, bool free) const;
   struct Place;
   Place locate(Offset object) const;
+  HeapObject small_object(Block& block, std::uint64_t number, std::size_t index) const;
 
-  Offset take_bit(std::uint32_t block);
+  HeapObject take_bit(std::uint32_t block);
+  void give_back(Cache::Magazine& magazine, std::uint32_t left);
   std::uint32_t acquire_block(std::size_t size_class);
   void disown(std::uint32_t block);
   Offset reserve_extent(std::uint64_t blocks);

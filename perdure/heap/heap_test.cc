@@ -44,14 +44,15 @@ struct HeapOnImage {
   }
   void publish(Offset object) {
     MaskedWrites writes;
-    heap->publish_writes(object, writes);
+    heap->publish_writes(heap->describe(object), writes);
     apply(writes);
   }
   Offset allocate(std::uint64_t bytes) { return allocate(cache, bytes); }
   Offset reserve(std::uint64_t bytes) { return reserve(cache, bytes); }
   Offset reserve(Heap::Cache& from, std::uint64_t bytes) {
     for (;;) {
-      if (const Offset object = heap->reserve(from, bytes); object != 0) return object;
+      if (const HeapObject object = heap->reserve(from, bytes); object.offset != 0)
+        return object.offset;
       Heap::Change change(*heap, from, bytes);
       while (change.next()) {
         if (!change.writes.empty()) apply(change.writes);
@@ -69,11 +70,18 @@ struct HeapOnImage {
     return object;
   }
   void free(Offset object) {
-    heap->check_live(object);
     MaskedWrites writes;
-    heap->free_writes(object, writes);
+    heap->free_writes(heap->check_live(object), writes);
     apply(writes);
     heap->release(object);
+  }
+  /// The same; the object stays with the thread.
+  void free(Heap::Cache& to, Offset object) {
+    const HeapObject freed = heap->check_live(object);
+    MaskedWrites writes;
+    heap->free_writes(freed, writes);
+    apply(writes);
+    heap->release(freed, to);
   }
   std::map<Offset, std::uint64_t> objects() const {
     std::map<Offset, std::uint64_t> found;
@@ -452,7 +460,11 @@ void churn(HeapOnImage& on, int threads, int steps, const std::vector<std::uint6
       std::vector<std::pair<Offset, std::uint64_t>> mine;
       const auto check_and_free = [&](std::pair<Offset, std::uint64_t> object) {
         if (load_word(on.region->word(object.first)) != object.second) ++broken;
-        on.free(object.first);
+        if (random() % 4 == 0) {
+          on.free(object.first);
+        } else {
+          on.free(cache, object.first);
+        }
       };
       for (int step = 0; step < steps; ++step) {
         if (random() % 2 == 0) {
@@ -475,6 +487,7 @@ void churn(HeapOnImage& on, int threads, int steps, const std::vector<std::uint6
         }
       }
       for (const auto& object : mine) check_and_free(object);
+      on.heap->give_back(cache);
     });
   }
   for (std::thread& thread : running) thread.join();
@@ -519,11 +532,16 @@ TEST(HeapThreads, ReclaimingEmptySuperblocksNeverMeetsAFreeUnderWay) {
         (void)code_thrown_by([&] { mine.push_back(on.allocate(cache, i % 2 == 0 ? 4096 : 2048)); });
         if (mine.size() > 6) {
           std::swap(mine[random() % mine.size()], mine.back());
-          on.free(mine.back());
+          if (t % 2 == 0) {
+            on.free(mine.back());
+          } else {
+            on.free(cache, mine.back());
+          }
           mine.pop_back();
         }
       }
       for (const Offset object : mine) on.free(object);
+      on.heap->give_back(cache);
     });
   }
   for (std::thread& thread : small) thread.join();
@@ -532,6 +550,76 @@ TEST(HeapThreads, ReclaimingEmptySuperblocksNeverMeetsAFreeUnderWay) {
   EXPECT_TRUE(on.objects().empty());
   EXPECT_TRUE(on.restart().ok());
   EXPECT_TRUE(on.objects().empty()) << "an object was published in a block that was free";
+}
+
+// ---- magazines ----------------------------------------------------------------------------------
+
+TEST(HeapMagazine, WhatAThreadFreedItAllocatesAgainFirst) {
+  HeapOnImage on;
+  const Offset first = on.allocate(64);
+  const Offset second = on.allocate(64);
+  on.free(on.cache, first);
+  on.free(on.cache, second);
+  EXPECT_EQ(on.allocate(64), second);
+  EXPECT_EQ(on.allocate(64), first);
+  EXPECT_EQ(on.objects().size(), 2u);
+}
+
+TEST(HeapMagazine, WhatIsInItIsFreeForEveryQuestion) {
+  HeapOnImage on;
+  const Offset object = on.allocate(100);
+  on.free(on.cache, object);
+  EXPECT_TRUE(on.objects().empty());
+  EXPECT_EQ(on.heap->usage().objects, 0u);
+  EXPECT_FALSE(on.heap->holds(object, 1));
+  EXPECT_EQ(code_thrown_by([&] { on.heap->check_live(object); }), "misuse");
+  EXPECT_EQ(code_thrown_by([&] { on.free(on.cache, object); }), "misuse");
+  ASSERT_TRUE(on.restart().ok()) << "media know nothing of magazines";
+  EXPECT_TRUE(on.objects().empty());
+  EXPECT_EQ(on.allocate(100), object);
+}
+
+TEST(HeapMagazine, HoldsAtMostHalfABlockOfAClass) {
+  HeapOnImage on;
+  for (std::size_t size_class = 0; size_class < heap_layout::kClasses; ++size_class) {
+    const std::size_t bytes = heap_layout::kClassBytes[size_class];
+    std::vector<Offset> objects;
+    for (std::size_t i = 0; i < 2 * heap_layout::objects_in_block(size_class); ++i)
+      objects.push_back(on.allocate(bytes));
+    for (const Offset object : objects) on.free(on.cache, object);
+    const std::size_t kept = on.cache.magazines[size_class].count;
+    EXPECT_LE(kept, Heap::Cache::Magazine::kMost);
+    EXPECT_LE(kept * bytes, std::max(bytes, kBlockBytes / 2));
+    EXPECT_TRUE(on.objects().empty());
+  }
+}
+
+// Another thread's memory: what it gives back can be allocated by anyone, as objects of any size.
+TEST(HeapMagazine, WhatIsGivenBackIsThereForOthers) {
+  HeapOnImage on(testing::kSmallGeometry);
+  std::vector<Offset> objects;
+  (void)code_thrown_by([&] {
+    for (;;) objects.push_back(on.allocate(64));
+  });
+  Heap::Cache other;
+  EXPECT_EQ(code_thrown_by([&] { on.allocate(other, 64); }), "no-space");
+  on.free(on.cache, objects.back());
+  EXPECT_EQ(code_thrown_by([&] { on.allocate(other, 64); }), "no-space") << "it is kept";
+  on.heap->give_back(on.cache);
+  EXPECT_EQ(on.allocate(other, 64), objects.back());
+  EXPECT_EQ(on.cache.magazines[heap_layout::class_of(64)].count, 0u);
+}
+
+TEST(HeapMagazine, WhatIsKeptDoesNotKeepABlockFromBecomingAnExtent) {
+  HeapOnImage on(testing::kSmallGeometry);
+  std::vector<Offset> objects;
+  (void)code_thrown_by([&] {
+    for (;;) objects.push_back(on.allocate(on.cache, 2048));
+  });
+  const std::size_t large = objects.size() / 64;  // of 40,000 bytes: what is free for sure
+  ASSERT_GE(large, 1u);
+  for (const Offset object : objects) on.free(on.cache, object);
+  for (std::size_t i = 0; i < large; ++i) on.allocate(40'000);
 }
 
 // ---- speed --------------------------------------------------------------------------------------

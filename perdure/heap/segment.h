@@ -11,8 +11,8 @@
 
 namespace perdure {
 
-/// The volatile side of a block. Free bits say what can be reserved: neither published nor reserved
-/// nor being freed.
+/// The volatile side of a block. Free bits say what anyone can reserve: what is neither published
+/// nor reserved nor being freed, nor in a magazine; that, the kept bits say.
 struct Heap::Block {
   std::atomic<heap_layout::BlockKind> kind{heap_layout::BlockKind::kFree};
   std::atomic<std::uint8_t> size_class{0};
@@ -20,6 +20,13 @@ struct Heap::Block {
   std::atomic<std::uint32_t> extent_blocks{0};
   std::atomic<std::uint32_t> free_objects{0};
   std::array<std::atomic<std::uint64_t>, heap_layout::kBitmapWords / 2> free_bits{};
+  std::array<std::atomic<std::uint64_t>, heap_layout::kBitmapWords / 2> kept_bits{};
+
+  bool holds_object(std::size_t index) const {
+    const std::uint64_t none = free_bits[index / 64].load(std::memory_order_acquire) |
+                               kept_bits[index / 64].load(std::memory_order_acquire);
+    return (none >> (index % 64) & 1) == 0;
+  }
 };
 
 struct Heap::Segment {
@@ -82,7 +89,12 @@ struct Heap::Place {
   heap_layout::SegmentKind segment_kind;
   std::uint64_t segment;
   std::uint64_t block;  // global number
+  Block* in = nullptr;  // that block
   unsigned object;      // index in a small block
+  bool is_small() const {
+    return in != nullptr &&
+           in->kind.load(std::memory_order_relaxed) == heap_layout::BlockKind::kSmall;
+  }
 };
 
 }  // namespace perdure

@@ -530,7 +530,7 @@ void* ObjectCore::allocate(Session& session, std::uint64_t bytes) {
   Heap& heap = core_of(*pool_).heap();
   const Offset object = core_of(*pool_).context().tx.reserve(bytes);
   MaskedWrites writes;
-  heap.publish_writes(object, writes);
+  heap.publish_writes(heap.describe(object), writes);
   store_directly(writes);
   session.bytes = core_of(*pool_).region().grown_bytes();
   return session.base + object;
@@ -539,12 +539,11 @@ void* ObjectCore::allocate(Session& session, std::uint64_t bytes) {
 void ObjectCore::free(Session& session, void* at) {
   if (session.tx != nullptr) return session.tx->free(at);
   Heap& heap = core_of(*pool_).heap();
-  const Offset object = session.offset_of(at);
-  heap.check_live(object);
+  const HeapObject object = heap.check_live(session.offset_of(at));
   MaskedWrites writes;
   heap.free_writes(object, writes);
   store_directly(writes);
-  heap.release(object);
+  heap.release(object.offset);
 }
 
 void ObjectCore::store_directly(const MaskedWrites& writes) {

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# run.sh COMPILER: what `sparse` and clang say about the `persistent` annotation. good.c, and the examples, must pass in
-# silence, and good.c compile as C and as C++; in bad_*.c each line marked `// expect: KIND` must be reported as such, by each checker, and no other.
+# run.sh CHECKER COMPILER: what the checker, sparse or clang, says about the `persistent` annotation. good.c, and the
+# examples, must pass in silence, and good.c compile as C and as C++; in bad_*.c each line marked `// expect: KIND` must be
+# reported as such, and no other.
 #
-# run.sh --self-test: files that are judged wrongly must be found.
+# run.sh CHECKER --self-test: files that are judged wrongly must be found.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 include=-I$here/../..
@@ -31,7 +32,7 @@ kinds_clang() {
     s/ initializ$/ initialize/; p'
 }
 
-# judge FILE CHECKER: silent when the checker says what the file expects, no more and no less.
+# judge FILE: silent when the checker says what the file expects, no more and no less.
 judge() {
   local expected said
   expected=$(awk '/\/\/ expect: [a-z]+$/ { print NR, $NF }' "$1")
@@ -39,7 +40,7 @@ judge() {
     echo "expects nothing, though it is called bad"
     return
   fi
-  said=$("say_$2" "$1" | "kinds_$2" || true)
+  said=$("say_$checker" "$1" | "kinds_$checker" || true)
   { diff <(sort <<<"$expected") <(sort -u <<<"$said") || true; } |
     sed -nE 's/^< (.+)/not reported: \1/p; s/^> (.+)/not expected: \1/p'
 }
@@ -52,7 +53,9 @@ report() { # report NAME COMPLAINTS
   failures=$((failures + 1))
 }
 
-if [[ ${1:-} == --self-test ]]; then
+readonly usage="usage: run.sh sparse|clang COMPILER | --self-test"
+checker=${1:?$usage}
+if [[ ${2:?$usage} == --self-test ]]; then
   work=$(mktemp -d)
   trap 'rm -rf "$work"' EXIT
   cp "$here/good.c" "$work/bad_nothing_expected.c"
@@ -61,22 +64,16 @@ if [[ ${1:-} == --self-test ]]; then
   sed 's|^  local = &first;$|& // expect: assign|' "$here/bad_into_persistent.c" >"$work/bad_less_than_expected.c"
   sed 's|// expect: return$|// expect: pass|' "$here/bad_into_volatile.c" >"$work/bad_otherwise.c"
   for file in "$work"/*.c; do
-    for checker in sparse clang; do
-      complaints=$(judge "$file" $checker)
-      report "self-test: $(basename "$file") ($checker)" "$([[ -n $complaints ]] || echo "is judged to be right")"
-    done
+    report "self-test: $(basename "$file")" "$([[ -n $(judge "$file") ]] || echo "is judged to be right")"
   done
 else
-  compiler=${1:?usage: run.sh COMPILER | --self-test}
   for file in "$here"/*.c "$here"/../../examples/mnemosyne/*.c; do
-    for checker in sparse clang; do
-      report "$(basename "$file") ($checker)" "$(judge "$file" $checker)"
-    done
+    report "$(basename "$file")" "$(judge "$file")"
   done
   strict=(-Wall -Wextra -Wpedantic -Werror -fgnu-tm -fsyntax-only "$include")
   for language in "c -std=c11" "c++ -std=c++17" "c++ -std=c++20"; do
     # shellcheck disable=SC2086 # two words
-    report "good.c as $language" "$("$compiler" -x $language "${strict[@]}" "$here/good.c" 2>&1 || true)"
+    report "good.c as $language" "$("$2" -x $language "${strict[@]}" "$here/good.c" 2>&1 || true)"
   done
 fi
 ((failures == 0))

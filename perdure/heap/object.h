@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What the heap knows of an object, so that it is looked up once for all that an allocation or a
+// free does with it.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "perdure/base/words.h"
+
+namespace perdure {
+
+struct HeapObject {
+  Offset offset = 0;  // 0: none
+  // Of a small one:
+  Offset word = 0;                             // the bitmap's word that says whether it is there
+  std::atomic<std::uint64_t>* kept = nullptr;  // says whether it is in a magazine; null: not small
+  std::uint8_t bit = 0;                        // in `kept`; modulo 32, in the bitmap's word
+  std::uint8_t size_class = 0;
+  bool is_small() const { return kept != nullptr; }
+};
+
+}  // namespace perdure
