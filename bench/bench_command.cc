@@ -63,6 +63,7 @@ struct BenchOptions {
   std::uint64_t seed = 1;
   bool quick = false;
   bool without_peers = false;
+  bool with_plain = false;
   bool as_json = false;
 };
 
@@ -103,6 +104,7 @@ struct Field {
       other.truncation = cells().at(name).truncation;
       add(name, make_perdure(other));
     }
+    if (options.with_plain) add("plain memory", make_plain(setup));
     if (options.without_peers) return;
     for (const Peer& peer : peers()) {
       add(peer.name, peer.make(setup));
@@ -290,6 +292,8 @@ void add_bench_command(tools::Command app) {
   bench.add_flag("--quick", options->quick,
                  "small structures, few repetitions: a look, not a measurement");
   bench.add_flag("--no-peers", options->without_peers, "measure Perdure and the floor only");
+  bench.add_flag("--plain", options->with_plain,
+                 "beside the same structures in ordinary memory, without transactions");
   bench.add_flag("--json", options->as_json, "print JSON");
   comparison::add_peers_command(bench);
 #ifdef PERDURE_WITH_SQLITE

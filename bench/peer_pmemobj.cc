@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The peer libpmemobj: the store of pmemobj_map.h, with structures of each thread's own. Where it has
 // no mode that fits the domain (eadr, dram), there is no peer.
+#include "bench/chained_hash.h"
 #include "bench/pmemobj_map.h"
 #include "bench/workload.h"
 #include "perdure/container/rb_map.h"
@@ -14,7 +15,9 @@ struct Root {
     PMEMoid slots;
     PmemobjMap map8;
     PmemobjMap map64;
-    rb_map<std::uint64_t, std::uint64_t> tree;  // the same code as ours
+    rb_map<std::uint64_t, std::uint64_t> tree;  // the same code as ours, as the next
+    PMEMoid buckets;
+    ChainedHash chains;
   } lanes[64];
 };
 
@@ -24,7 +27,7 @@ std::uint64_t pool_bytes(const SystemOptions& options) {
     throw Exception(Code::kInvalid, "libpmemobj: at most 64 threads");
   return options.threads *
          (options.array_words * kWordBytes + options.slots * (sizeof(PMEMoid) + 256) +
-          options.hash_entries * 768 + (std::uint64_t{8} << 20));
+          options.hash_entries * 896 + (std::uint64_t{8} << 20));
 }
 
 class PmemobjStore {
@@ -38,6 +41,10 @@ class PmemobjStore {
       pool_.make_array(lane.words, options.array_words * kWordBytes);
       pool_.make_array(lane.slots, options.slots * sizeof(PMEMoid));
       for (PmemobjMap* map : {&lane.map8, &lane.map64}) map->make(pool_, options.hash_entries);
+      pool_.make_array(lane.buckets, ChainedHash::array_bytes(options.hash_entries));
+      pool_.atomically([&](PmemobjTx& tx) {
+        lane.chains.make(tx, pmemobj_at<void>(lane.buckets), options.hash_entries);
+      });
       words_.push_back(pmemobj_at<std::uint64_t>(lane.words));
     }
   }
@@ -82,6 +89,17 @@ class PmemobjStore {
   }
   void erase_in_tree(unsigned thread, std::uint64_t key) {
     pool_.atomically([&](PmemobjTx& tx) { root_->lanes[thread].tree.erase(tx, key); });
+  }
+
+  void put_in_chains(unsigned thread, std::uint64_t key, std::uint64_t value) {
+    pool_.atomically([&](PmemobjTx& tx) { root_->lanes[thread].chains.insert(tx, key, value); });
+  }
+  void erase_in_chains(unsigned thread, std::uint64_t key) {
+    pool_.atomically([&](PmemobjTx& tx) { root_->lanes[thread].chains.erase(tx, key); });
+  }
+  std::uint64_t get_in_chains(unsigned thread, std::uint64_t key) {
+    PmemobjTx tx = pool_.reading();
+    return root_->lanes[thread].chains.get(tx, key);
   }
 
   static std::optional<DomainCounts> counts() { return std::nullopt; }

@@ -2,6 +2,7 @@
 // Perdure as a system under measurement.
 #include <array>
 
+#include "bench/chained_hash.h"
 #include "bench/workload.h"
 #include "papers/pool.h"
 #include "perdure/container/hash_map.h"
@@ -17,7 +18,7 @@ papers::LabOptions pool_options(const SystemOptions& options) {
   pool.truncation = options.truncation;
   pool.count = options.count;
   pool.log_slots = options.threads + 1;  // and the thread that sets everything up
-  pool.root_entries = 5 * options.threads;
+  pool.root_entries = 7 * options.threads;
   return pool;
 }
 
@@ -34,7 +35,11 @@ class PerdureStore {
                         make_array<pptr<Value64>>("slots" + suffix, options.slots),
                         pool_.root<hash_map<std::uint64_t, std::uint64_t>>("map8-" + suffix),
                         pool_.root<hash_map<std::uint64_t, Value64>>("map64-" + suffix),
-                        pool_.root<rb_map<std::uint64_t, std::uint64_t>>("tree-" + suffix)});
+                        pool_.root<rb_map<std::uint64_t, std::uint64_t>>("tree-" + suffix),
+                        pool_.root<ChainedHash>("chains-" + suffix)});
+      auto* buckets = make_array<std::uint64_t>("buckets" + suffix,
+                                                ChainedHash::buckets_for(options.hash_entries));
+      atomically([&](Tx& tx) { lanes_.back().chains->make(tx, buckets, options.hash_entries); });
     }
   }
 
@@ -88,6 +93,16 @@ class PerdureStore {
     atomically([&](Tx& tx) { lanes_[thread].tree->erase(tx, key); });
   }
 
+  void put_in_chains(unsigned thread, std::uint64_t key, std::uint64_t value) {
+    atomically([&](Tx& tx) { lanes_[thread].chains->insert(tx, key, value); });
+  }
+  void erase_in_chains(unsigned thread, std::uint64_t key) {
+    atomically([&](Tx& tx) { lanes_[thread].chains->erase(tx, key); });
+  }
+  std::uint64_t get_in_chains(unsigned thread, std::uint64_t key) {
+    return pool_.read_only([&](Tx& tx) { return lanes_[thread].chains->get(tx, key); });
+  }
+
   std::optional<DomainCounts> counts() const {
     if (!counted_) return std::nullopt;
     return pool_.counts();
@@ -100,6 +115,7 @@ class PerdureStore {
     hash_map<std::uint64_t, std::uint64_t>* map8;
     hash_map<std::uint64_t, Value64>* map64;
     rb_map<std::uint64_t, std::uint64_t>* tree;
+    ChainedHash* chains;
   };
 
   /// An array of zeroes under a root of its own. Written piece by piece, so that no transaction is

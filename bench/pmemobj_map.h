@@ -108,6 +108,8 @@ class PmemobjPool {
     ::pmemobj_persist(pool_, &object, sizeof(object));
   }
 
+  /// To read with outside of transactions, as programs on this library do: nothing isolates it.
+  PmemobjTx reading() const { return PmemobjTx(pool_); }
   template <class Body>
   void atomically(const Body& body) {
     volatile bool aborted = false;

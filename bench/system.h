@@ -24,12 +24,16 @@ enum class Row : std::uint8_t {
   kStore2,
   kStore10,
   kSwap1,
+  kSwap4,
   kSwap16,
+  kSwap64,
   kAllocate,
   kFree,
   kHash8,
   kHash64,
   kLookUp,
+  kChained8,
+  kChainedLookUp,
   kTree8,
 };
 
@@ -48,12 +52,16 @@ inline constexpr RowInfo kRows[] = {
     {Row::kStore2, "store-2", "2 stores, random words", 1},
     {Row::kStore10, "store-10", "10 stores, random words", 2},
     {Row::kSwap1, "swap-1", "SPS: swap 2 random entries of 1M", 1},
+    {Row::kSwap4, "swap-4", "4 swaps in one transaction", 2},
     {Row::kSwap16, "swap-16", "16 swaps in one transaction", 7},
+    {Row::kSwap64, "swap-64", "64 swaps in one transaction", 25},
     {Row::kAllocate, "allocate", "allocate and link 64 B", 2},
     {Row::kFree, "free", "free and unlink 64 B", 1},
     {Row::kHash8, "hash-8", "hash insert/delete, 8 B values", 1},
     {Row::kHash64, "hash-64", "hash insert/delete, 64 B values", 2},
     {Row::kLookUp, "look-up", "hash look-up, read-only", 0},
+    {Row::kChained8, "chained-8", "chained hash insert/delete, one source for all", 1},
+    {Row::kChainedLookUp, "chained-look-up", "chained hash look-up, one source for all", 0},
     {Row::kTree8, "tree-8", "red-black tree insert/delete, 8 B", 2},
 };
 
@@ -90,6 +98,9 @@ class System {
 };
 
 std::unique_ptr<System> make_perdure(const SystemOptions& options);
+/// The same structures and operations in ordinary memory (PlainTx): what they cost without any
+/// atomicity, isolation or durability.
+std::unique_ptr<System> make_plain(const SystemOptions& options);
 
 /// A peer that was compiled in. `make` returns null where the peer has no mode that fits the
 /// domain.

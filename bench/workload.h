@@ -8,6 +8,7 @@
 //   put(thread, key, value) / erase(thread, key) for std::uint64_t and Value64 values: erase<V>
 //   get(thread, key) → first word of the Value64
 //   put_in_tree(thread, key, value) / erase_in_tree(thread, key)
+//   put_in_chains(thread, key, value) / erase_in_chains(thread, key) / get_in_chains(thread, key)
 #pragma once
 
 #include <algorithm>
@@ -76,6 +77,7 @@ class Workload final : public System {
         store_.put(thread, key, key);
         store_.put(thread, key, value_of(key));
         store_.put_in_tree(thread, key, key);
+        store_.put_in_chains(thread, key, key);
       }
     }
   }
@@ -99,20 +101,35 @@ class Workload final : public System {
       case Row::kStore2: return stores<2>(lane, operations, thread);
       case Row::kStore10: return stores<10>(lane, operations, thread);
       case Row::kSwap1: return swaps<1>(lane, operations, thread);
+      case Row::kSwap4: return swaps<4>(lane, operations, thread);
       case Row::kSwap16: return swaps<16>(lane, operations, thread);
+      case Row::kSwap64: return swaps<64>(lane, operations, thread);
       case Row::kAllocate:
         for (; operations > 0; --operations) allocate(lane, thread);
         return;
       case Row::kFree:
         for (; operations > 0; --operations) store_.release(thread, --lane.allocated);
         return;
-      case Row::kHash8: return churn<std::uint64_t>(lane, lane.churn8, operations, thread);
-      case Row::kHash64: return churn<Value64>(lane, lane.churn64, operations, thread);
+      case Row::kHash8: return churn_map<std::uint64_t>(lane, lane.churn8, operations, thread);
+      case Row::kHash64: return churn_map<Value64>(lane, lane.churn64, operations, thread);
       case Row::kLookUp:
         for (; operations > 0; --operations)
           lane.sink += store_.get(thread, lane.churn64.any_live(lane.random));
         return;
-      case Row::kTree8: return churn_tree(lane, operations, thread);
+      case Row::kChained8:
+        return churn(
+            lane, lane.churn_chains, operations,
+            [&](std::uint64_t key) { store_.put_in_chains(thread, key, key); },
+            [&](std::uint64_t key) { store_.erase_in_chains(thread, key); });
+      case Row::kChainedLookUp:
+        for (; operations > 0; --operations)
+          lane.sink += store_.get_in_chains(thread, lane.churn_chains.any_live(lane.random));
+        return;
+      case Row::kTree8:
+        return churn(
+            lane, lane.churn_tree, operations,
+            [&](std::uint64_t key) { store_.put_in_tree(thread, key, key); },
+            [&](std::uint64_t key) { store_.erase_in_tree(thread, key); });
     }
   }
 
@@ -124,10 +141,12 @@ class Workload final : public System {
         : random(options.seed + thread),
           churn8(options.hash_entries),
           churn64(options.hash_entries),
+          churn_chains(options.hash_entries),
           churn_tree(options.hash_entries) {}
     Random random;
     KeyChurn churn8;
     KeyChurn churn64;
+    KeyChurn churn_chains;
     KeyChurn churn_tree;
     std::uint64_t allocated = 0;
     std::uint64_t sink = 0;
@@ -179,27 +198,23 @@ class Workload final : public System {
     }
   }
 
-  template <class V>
-  void churn(Lane& lane, KeyChurn& keys, std::uint64_t operations, unsigned thread) {
+  template <class Insert, class Erase>
+  static void churn(Lane& lane, KeyChurn& keys, std::uint64_t operations, Insert insert,
+                    Erase erase) {
     for (; operations > 0; --operations) {
       if (keys.insert_is_next()) {
-        const std::uint64_t key = keys.insert(lane.random);
-        store_.put(thread, key, make_value<V>(key));
+        insert(keys.insert(lane.random));
       } else {
-        store_.template erase<V>(thread, keys.erase(lane.random));
+        erase(keys.erase(lane.random));
       }
     }
   }
-
-  void churn_tree(Lane& lane, std::uint64_t operations, unsigned thread) {
-    for (; operations > 0; --operations) {
-      if (lane.churn_tree.insert_is_next()) {
-        const std::uint64_t key = lane.churn_tree.insert(lane.random);
-        store_.put_in_tree(thread, key, key);
-      } else {
-        store_.erase_in_tree(thread, lane.churn_tree.erase(lane.random));
-      }
-    }
+  template <class V>
+  void churn_map(Lane& lane, KeyChurn& keys, std::uint64_t operations, unsigned thread) {
+    churn(
+        lane, keys, operations,
+        [&](std::uint64_t key) { store_.put(thread, key, make_value<V>(key)); },
+        [&](std::uint64_t key) { store_.template erase<V>(thread, key); });
   }
 
   SystemOptions options_;
