@@ -12,8 +12,13 @@ namespace perdure::bench {
 
 /// Lives in memory of the transactions that it is used in; all-zero bytes until made.
 /// Threads: as the transaction.
-class ChainedHash {
- public:
+struct ChainedHash {
+  struct Node {
+    std::uint64_t key;
+    std::uint64_t value;
+    pptr<Node> next;
+  };
+
   /// How many buckets a table for so many entries has.
   static std::uint64_t buckets_for(std::uint64_t entries) { return std::bit_ceil(entries); }
   /// The bytes of its array of buckets, all zero, which the caller allocates.
@@ -22,8 +27,8 @@ class ChainedHash {
   }
   template <class Tx>
   void make(Tx& tx, void* zeroed_array, std::uint64_t entries) {
-    tx.store(buckets_, tx.link_to(static_cast<pptr<Node>*>(zeroed_array)));
-    tx.store(shift_, std::uint64_t{64} - std::countr_zero(buckets_for(entries)));
+    tx.store(buckets, tx.link_to(static_cast<pptr<Node>*>(zeroed_array)));
+    tx.store(shift, std::uint64_t{64} - std::countr_zero(buckets_for(entries)));
   }
 
   /// Inserts, unless the key is there: false.
@@ -59,8 +64,8 @@ class ChainedHash {
   }
   template <class Tx>
   void clear(Tx& tx) {
-    for (std::uint64_t place = 0; place <= ~std::uint64_t{0} >> tx.load(shift_); ++place) {
-      pptr<Node>& bucket = tx.at(tx.load(buckets_))[place];
+    for (std::uint64_t place = 0; place <= ~std::uint64_t{0} >> tx.load(shift); ++place) {
+      pptr<Node>& bucket = tx.at(tx.load(buckets))[place];
       while (const pptr<Node> at = tx.load(bucket)) {
         Node* node = tx.at(at);
         tx.store(bucket, tx.load(node->next));
@@ -79,20 +84,14 @@ class ChainedHash {
     return 0;
   }
 
- private:
-  struct Node {
-    std::uint64_t key;
-    std::uint64_t value;
-    pptr<Node> next;
-  };
   template <class Tx>
   pptr<Node>& bucket_of(Tx& tx, std::uint64_t key) {
-    const std::uint64_t place = key * 0x9e3779b97f4a7c15u >> tx.load(shift_);
-    return tx.at(tx.load(buckets_))[place];
+    const std::uint64_t place = key * 0x9e3779b97f4a7c15u >> tx.load(shift);
+    return tx.at(tx.load(buckets))[place];
   }
 
-  pptr<pptr<Node>> buckets_;
-  std::uint64_t shift_;
+  pptr<pptr<Node>> buckets;
+  std::uint64_t shift;
 };
 
 }  // namespace perdure::bench
