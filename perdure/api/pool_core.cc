@@ -236,7 +236,7 @@ void PoolCore::begin(Context& context, bool read_only) {
   // After a few untracked attempts a reader remembers what it read, so that its snapshot can follow
   // the writers.
   const bool tracked = !read_only || context.attempts > 2;
-  context.tx.begin(read_only, tracked);
+  context.tx.begin(read_only, tracked, context.attempts != 0);
 }
 
 void PoolCore::commit(Context& context, Durability durability) {

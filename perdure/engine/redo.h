@@ -189,11 +189,7 @@ class Redo : public EngineOn<D> {
       lines.assume_size(static_cast<std::size_t>(line - lines.data()));
       if (!plain) tx.make_visible(window.timestamp());  // 6
     }
-    if (plain) {
-      tx.finish_plain();  // 6, 7
-    } else {
-      tx.finish();
-    }
+    tx.finish();  // 7
     return true;
   }
 

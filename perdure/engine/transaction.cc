@@ -173,7 +173,7 @@ void Tx::read_by_lines(void* to, const void* from, std::size_t bytes) {
 }
 
 Word Tx::load_among_others(Offset at) {
-  if (!alone_) [[likely]] {
+  if (!alone_ && !writes_.may_hold(at)) [[likely]] {
     // As validated() does, for what nearly every load meets: the word is at home, and no newer than
     // the snapshot.
     LockTable::Orec& orec = world_->locks->of(at);
@@ -194,7 +194,7 @@ Word Tx::load_in_doubt(Offset at) {
 }
 
 void Tx::store_word(Offset at, Word value) {
-  lock(at);
+  lock_for_word(at);
   put(at, value);
 }
 
@@ -221,8 +221,13 @@ void Tx::write(void* to, const void* from, std::size_t bytes) {
     const Offset at = round_down(offset, kWordBytes);
     const std::size_t skip = offset - at;
     const std::size_t here = std::min(bytes, kWordBytes - skip);
-    lock(at);
-    Word word = here < kWordBytes ? owned_word(at) : 0;
+    Word word = 0;
+    if (here == kWordBytes) {
+      lock_for_word(at);
+    } else {
+      lock(at);
+      word = owned_word(at);
+    }
     std::memcpy(reinterpret_cast<char*>(&word) + skip, in, here);
     put(at, word);
     in += here;
@@ -428,7 +433,7 @@ void Tx::make_visible(std::uint64_t timestamp) noexcept {
   locks_.clear();
 }
 
-void Tx::finish() noexcept {
+void Tx::finish_all() noexcept {
   for (const HeapObject& object : freed_) world_->heap->release(object, *heap_cache_);
   reads_.clear();
   end();

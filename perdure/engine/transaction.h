@@ -3,6 +3,12 @@
 // (Mnemosyne §5). It knows nothing of persistence: a commit hands its writes to the engine, which
 // decides when they are durable.
 //
+// Deviation: in its first attempt a transaction takes the ownership records of the whole words that
+// it stores when it commits (lazy_). A locked instruction at each store would keep the processor
+// from fetching what the loads behind it need: with several words it waited for one cache miss
+// after the other. After a Conflict it locks at each store, as the paper does, so that whoever is
+// quicker cannot take what it has stored to.
+//
 // Another engine brings a transaction type of its own, derived from this one (Engine::make_tx). Its
 // differences hook into slow paths that this type has anyway. A transaction that made large new
 // objects stores directly into them, so each store tests whether there are any (apart_); a type
@@ -174,25 +180,20 @@ class alignas(kLineBytes) Tx {
   /// All of a commit of a transaction that has changed nothing. False: it has, or may not commit, or
   /// something else is special about it.
   bool end_unchanged() noexcept {
-    if (doomed_ || has_updates() || !may_be_plain_ || apart_ || !locks_.empty() ||
-        !volatile_writes_.empty())
-      return false;
+    if (doomed_ || !nothing_to_log() || !locks_.empty() || !is_simple()) return false;
     reads_.clear();
     end_plain();
     return true;
   }
-  /// The same as make_visible() and finish() for a plain transaction.
-  void finish_plain() noexcept {
-    if (allocated_.empty() && freed_.empty()) return end_plain();
-    finish();
-  }
   /// Begins the next attempt.
   /// `read_only`: stores are refused. `tracked`: reads are remembered, so that the snapshot may
   /// move (always for updates; for readers only after untracked attempts kept meeting newer data).
-  void begin(bool read_only, bool tracked) {
+  /// `again`: the last attempt ended in a Conflict.
+  void begin(bool read_only, bool tracked, bool again = false) {
     active_ = true;
     read_only_ = read_only;
     tracked_ = tracked;
+    lazy_ = may_be_plain_ && !again;
     doomed_ = false;
     alone_ = biased_locking_ != nullptr && place_.begin(*biased_locking_);
     // Whoever updates begins with the snapshot that its last transaction ended with: its reads say
@@ -208,8 +209,14 @@ class alignas(kLineBytes) Tx {
   /// (engine/biased_locking.h).
   bool alone() const { return alone_; }
   /// Called before a commit; returns whether it may go on. (It may not if it ran alone and another
-  /// thread has come.)
-  bool claim_commit() { return !alone_ || place_.claim(*biased_locking_); }
+  /// thread has come.) It may end the attempt with a Conflict.
+  bool claim_commit() {
+    if (alone_) return place_.claim(*biased_locking_);
+    if (lazy_) {
+      for (const MaskedWrite& write : writes_.writes()) own(write.offset);
+    }
+    return true;
+  }
   BiasedLocking::Place& place() { return place_; }
   bool has_updates() const {
     return !writes_.empty() || stored_apart_ || !allocated_.empty() || !freed_.empty();
@@ -254,7 +261,11 @@ class alignas(kLineBytes) Tx {
   /// Called then: gives freed space back and ends the transaction. It may wait for the heap's lock,
   /// whose holder may wait for commits under way. So this transaction must not be one of those any
   /// more.
-  void finish() noexcept;
+  void finish() noexcept {
+    if (!is_simple()) return finish_all();
+    reads_.clear();
+    end_plain();
+  }
   /// Undoes everything. Never fails.
   void roll_back() noexcept;
   /// Gives what the thread keeps of the heap to the others, as far as it may be much: the thread
@@ -375,7 +386,7 @@ class alignas(kLineBytes) Tx {
   /// Where a word that is read stands.
   enum class Source : std::uint8_t {
     kHome,
-    kOwned,  // this transaction has the orec
+    kOwned,  // this transaction has the orec, or may have written it
     kApart,  // committed_word() knows
   };
   /// What `take(source)` returns, as it was at one moment of the snapshot.
@@ -395,6 +406,13 @@ class alignas(kLineBytes) Tx {
   [[gnu::noinline]] Word load_in_doubt(Offset at);
   /// Stores a whole word, not as in a plain transaction.
   void store_word(Offset at, Word value);
+  /// For a store of a whole word: takes its ownership record, or sees to it that the commit does.
+  void lock_for_word(Offset at) {
+    if (!lazy_ || apart_) return lock(at);
+    refuse_unless_storable(at);
+    prefetch_to_store(home(at));
+    prefetch_to_store(&world_->locks->of(at));
+  }
   void lock(Offset at) {
     prefetch_to_store(home(at));  // the commit does
     own(at);
@@ -413,9 +431,15 @@ class alignas(kLineBytes) Tx {
   }
   [[noreturn]] void refuse_store() const;
   void end() noexcept;
+  /// Whether words, reads and locks are all that it has.
+  bool is_simple() const {
+    return may_be_plain_ && !apart_ && allocated_.empty() && freed_.empty() &&
+           volatile_writes_.empty();
+  }
+  void finish_all() noexcept;
   /// The rest of begin() for a transaction that announces itself, or of another engine's type.
   void begin_specially();
-  /// end() for one that has neither allocated nor freed, nor locked or read among others.
+  /// end() for a simple one that has released its locks and forgotten its reads.
   void end_plain() noexcept {
     writes_.clear();
     active_ = alone_ = plain_ = false;
@@ -453,6 +477,7 @@ class alignas(kLineBytes) Tx {
   bool tracked_ = true;
   bool doomed_ = false;
   bool alone_ = false;  // neither locks nor reads are kept
+  bool lazy_ = false;   // words that are written may be owned by nobody until the commit
   bool plain_ = false;  // alone, and a word is in the write set or at home
   bool may_be_plain_;
   bool apart_ = false;         // stores are put_apart()
@@ -502,7 +527,7 @@ inline Word Tx::validated(Offset at, Take take) {
       if (before == me()) return take(Source::kOwned);
       conflict();
     }
-    Word value = take(Source::kHome);
+    Word value = take(lazy_ && !writes_.empty() ? Source::kOwned : Source::kHome);
     if (LockTable::version(before) > plain_until_) [[unlikely]] {
       if (!looks_apart_ || LockTable::version(before) > snapshot_) {
         extend();

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "perdure/engine/transaction.h"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
+#include <cstring>
 #include <ctime>
 #include <numeric>
 #include <random>
@@ -596,6 +598,106 @@ TEST_P(TransactionTest, FreeingWhatAnotherTransactionJustFreedIsAConflictNotADou
     other.join();
     EXPECT_EQ(thrown, "nothing") << bytes;
   }
+}
+
+// Words that nobody owns until the commit, words that are owned at once because only a part of them
+// is stored, and ranges over both.
+TEST_P(TransactionTest, AmongOthersATransactionSeesWhatItHasWritten) {
+  struct Area {
+    std::array<std::uint64_t, 40> word;
+  };
+  auto* area = pool.root<Area>("area");
+  auto* const bytes = reinterpret_cast<std::byte*>(area);
+  std::array<std::byte, sizeof(Area)> model{};
+  std::mt19937_64 random(1);
+  for (int round = 0; round < 300; ++round) {
+    std::thread([&] { pool.read_only([](Tx&) {}); }).join();  // nobody has the pool to itself
+    const auto before = model;
+    const bool gives_up = round % 5 == 0;
+    struct GivesUp {};
+    try {
+      pool.atomically([&](Tx& tx) {
+        for (int step = 0; step < 40; ++step) {
+          const std::size_t word = random() % area->word.size();
+          const std::uint64_t value = random();
+          const std::size_t from = random() % model.size();
+          const std::size_t count = random() % (model.size() - from) + 1;
+          switch (random() % 6) {
+            case 0:
+              tx.store(area->word[word], value);
+              std::memcpy(&model[word * 8], &value, 8);
+              break;
+            case 1: {
+              auto* part = reinterpret_cast<std::uint16_t*>(bytes + word * 8 + value % 4 * 2);
+              tx.store(*part, static_cast<std::uint16_t>(value));
+              std::memcpy(&model[word * 8 + value % 4 * 2], &value, 2);
+              break;
+            }
+            case 2: {
+              std::vector<std::byte> fresh(count);
+              for (std::byte& byte : fresh) byte = static_cast<std::byte>(random());
+              tx.write(bytes + from, fresh.data(), count);
+              std::copy(fresh.begin(), fresh.end(), model.begin() + static_cast<long>(from));
+              break;
+            }
+            case 3: {
+              std::uint64_t wanted = 0;
+              std::memcpy(&wanted, &model[word * 8], 8);
+              ASSERT_EQ(tx.load(area->word[word]), wanted);
+              break;
+            }
+            case 4:
+              ASSERT_EQ(tx.load(*reinterpret_cast<std::uint8_t*>(bytes + from)),
+                        static_cast<std::uint8_t>(model[from]));
+              break;
+            default: {
+              std::vector<std::byte> seen(count);
+              tx.read(seen.data(), bytes + from, count);
+              ASSERT_TRUE(
+                  std::equal(seen.begin(), seen.end(), model.begin() + static_cast<long>(from)));
+            }
+          }
+        }
+        if (gives_up) throw GivesUp{};
+      });
+    } catch (const GivesUp&) {
+      model = before;
+    }
+    if (HasFatalFailure()) return;
+    pool.read_only([&](Tx& tx) {
+      std::array<std::byte, sizeof(Area)> now{};
+      tx.read(now.data(), bytes, now.size());
+      EXPECT_EQ(now, model) << round;
+    });
+  }
+}
+
+// A word that is stored without having been read, and that another transaction changes before the
+// commit.
+TEST_P(TransactionTest, WhatIsStoredBlindlyIsNeverHalfOfTwoTransactions) {
+  auto* accounts = pool.root<Accounts>("accounts");
+  std::atomic<bool> torn{false};
+  std::vector<std::thread> threads;
+  for (std::uint64_t t = 1; t <= 3; ++t) {
+    threads.emplace_back([&, t] {
+      for (std::uint64_t i = 0; i < static_cast<std::uint64_t>(kRounds); ++i) {
+        pool.atomically([&](Tx& tx) {
+          for (const std::size_t at : {0, 16, 32, 48}) tx.store(accounts->balance[at], t << 32 | i);
+        });
+        pool.read_only([&](Tx& tx) {
+          const auto first = tx.load(accounts->balance[0]);
+          for (const std::size_t at : {16, 32, 48}) {
+            if (tx.load(accounts->balance[at]) != first) torn = true;
+          }
+        });
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_FALSE(torn);
+  Pool recovered = after_kill();
+  auto* there = recovered.find_root<Accounts>("accounts");
+  for (const std::size_t at : {16, 32, 48}) EXPECT_EQ(there->balance[at], there->balance[0]);
 }
 
 // Whatever else they read and wrote: here, nothing.

@@ -26,7 +26,9 @@ class WriteSet {
   MaskedWrites& writes() { return writes_; }
 
   /// False: the word at `offset` is not among them. (True says nothing.)
-  bool may_hold(Offset offset) const { return !writes_.empty() && filter_[in_filter(offset)] != 0; }
+  bool may_hold(Offset offset) const {
+    return !writes_.empty() && filter_[in_filter(offset)] == era_;
+  }
   /// The buffered value of the word at `offset`, or null.
   MaskedWrite* find(Offset offset) {
     if (!may_hold(offset)) return nullptr;
@@ -51,7 +53,7 @@ class WriteSet {
   }
   /// put() of a whole word.
   [[gnu::always_inline]] void put_whole(Offset offset, Word value) {
-    if (filter_[in_filter(offset)] == 0) [[likely]] {
+    if (filter_[in_filter(offset)] != era_) [[likely]] {
       add(offset, value, kWholeWord);
     } else {
       put_again(offset, value);
@@ -66,13 +68,12 @@ class WriteSet {
   }
 
   void clear() {
-    if (writes_.size() < kLinear) {
-      for (const MaskedWrite& write : writes_) filter_[in_filter(write.offset)] = 0;
-    } else {
-      index_.clear();
-      filter_ = {};
-    }
+    if (writes_.size() >= kLinear) index_.clear();
     writes_.clear();
+    // Nothing is stored to the filter: behind a fence each store waits in the core's buffer.
+    if (++era_ != 0) return;
+    filter_ = {};  // what it says of the sets of 256 eras ago
+    era_ = 1;
   }
 
  private:
@@ -84,7 +85,7 @@ class WriteSet {
 
   void add(Offset offset, Word value, Word mask) {
     // First: if memory is short, the filter names a word too many, which does no harm.
-    filter_[in_filter(offset)] = 1;
+    filter_[in_filter(offset)] = era_;
     // Stores field by field: the compiler would put a pushed struct together on the stack in words
     // and copy it in pairs of words, and each such load waits for its stores to leave the core's
     // buffer.
@@ -97,8 +98,10 @@ class WriteSet {
 
   MaskedWrites writes_;
   OffsetIndex index_;
-  /// Words that may be there, by hash. Bytes: to set and to test a bit takes twice the instructions.
+  /// By the hash of a word, the era in which such a word was written last. 0: in none. (Bytes: to
+  /// set and to test a bit would take twice the instructions.)
   std::array<std::uint8_t, 1 << kFilterBits> filter_{};
+  std::uint8_t era_ = 1;
 };
 
 }  // namespace perdure
