@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "perdure/engine/transaction.h"
 
+#include <algorithm>
 #include <array>
 #include <ctime>
 #include <random>

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Transactions of several threads.
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstring>
+#include <numeric>
 #include <random>
 #include <set>
 #include <stdexcept>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
