@@ -127,14 +127,15 @@ TEST_F(BiasedLockingTest, AChangePastTheTransactionsEndsItForOthersOnly) {
   EXPECT_FALSE(begins_alone(first));
 }
 
-/// Four threads, now one, now all, move money between accounts; each sees the same sum in every
-/// attempt, alone or not.
+/// Four threads, now all, now one until it is alone (the others come back while it still is), move
+/// money between accounts; each sees the same sum in every attempt, alone or not.
 TEST_F(BiasedLockingTest, TransactionsStayIsolatedWhileItComesAndGoes) {
   struct Accounts {
     std::array<std::uint64_t, 8> balance;
   };
   static constexpr int kRounds = testing::kSanitized ? 12 : 60;
   static constexpr int kBurst = 3000;
+  static constexpr int kMostBurst = 300'000;  // to become alone takes longer each time
   // A log each, and one for the thread that sets up.
   constexpr Geometry kFiveLogs = {std::uint64_t{64} << 20, std::uint64_t{128} << 10,
                                   std::uint64_t{64} << 10, 5, 4};
@@ -145,16 +146,23 @@ TEST_F(BiasedLockingTest, TransactionsStayIsolatedWhileItComesAndGoes) {
   std::atomic<std::uint64_t> alone{0};
   std::atomic<std::uint64_t> among_others{0};
   std::atomic<std::uint64_t> wrong{0};
+  std::atomic<int> settled{0};  // the last round for one thread in which it was alone, or gave up
   const auto work = [&](unsigned thread) {
     std::uint64_t random = thread + 1;
     for (int round = 0; round < kRounds; ++round) {
-      for (int i = 0; i < kBurst; ++i) {
+      const bool for_one = round % 2 == 1;
+      if (for_one && static_cast<int>(thread) != round / 2 % 4) {
+        while (settled < round) std::this_thread::yield();
+        continue;
+      }
+      for (int i = 0; i < kBurst || (for_one && settled < round && i < kMostBurst); ++i) {
         random = random * 6364136223846793005u + 1442695040888963407u;
         auto& from = accounts->balance[random >> 61];
         auto& to = accounts->balance[random >> 58 & 7];
         const bool only_looks = (random >> 50 & 3) == 0;
         const auto body = [&](Tx& tx) {
           ++(tx.alone() ? alone : among_others);
+          if (for_one && tx.alone()) settled = round;
           std::uint64_t sum = 0;
           for (const std::uint64_t& balance : accounts->balance) sum += tx.load(balance);
           if (sum != 1'000'000) ++wrong;
@@ -169,8 +177,7 @@ TEST_F(BiasedLockingTest, TransactionsStayIsolatedWhileItComesAndGoes) {
           pool.atomically(body);
         }
       }
-      // Long enough, now and then, for another to be alone.
-      std::this_thread::sleep_for(std::chrono::milliseconds((round + thread) % 4 == 0 ? 1 : 8));
+      if (for_one) settled = round;
     }
   };
   std::vector<std::thread> threads;
