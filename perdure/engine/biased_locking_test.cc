@@ -147,6 +147,11 @@ TEST_F(BiasedLockingTest, TransactionsStayIsolatedWhileItComesAndGoes) {
   std::atomic<std::uint64_t> among_others{0};
   std::atomic<std::uint64_t> wrong{0};
   std::atomic<int> settled{0};  // the last round for one thread in which it was alone, or gave up
+  const auto settle = [&](int round) {
+    int last = settled;
+    while (last < round && !settled.compare_exchange_weak(last, round)) {
+    }
+  };
   const auto work = [&](unsigned thread) {
     std::uint64_t random = thread + 1;
     for (int round = 0; round < kRounds; ++round) {
@@ -162,7 +167,7 @@ TEST_F(BiasedLockingTest, TransactionsStayIsolatedWhileItComesAndGoes) {
         const bool only_looks = (random >> 50 & 3) == 0;
         const auto body = [&](Tx& tx) {
           ++(tx.alone() ? alone : among_others);
-          if (for_one && tx.alone()) settled = round;
+          if (for_one && tx.alone()) settle(round);
           std::uint64_t sum = 0;
           for (const std::uint64_t& balance : accounts->balance) sum += tx.load(balance);
           if (sum != 1'000'000) ++wrong;
@@ -177,7 +182,7 @@ TEST_F(BiasedLockingTest, TransactionsStayIsolatedWhileItComesAndGoes) {
           pool.atomically(body);
         }
       }
-      if (for_one) settled = round;
+      if (for_one) settle(round);
     }
   };
   std::vector<std::thread> threads;
