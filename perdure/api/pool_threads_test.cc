@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <optional>
 #include <thread>
 
 #include <gtest/gtest.h>
@@ -243,6 +244,24 @@ TEST(PoolThreads, SpaceWrittenPastATransactionIsNoConflictWithItself) {
   EXPECT_EQ(attempts, 1);
   EXPECT_EQ((*words)[1999], 1u);
   EXPECT_TRUE(Log::open_or_create(pool, "log", 8192).ok());
+}
+
+// It has memory of the pool to give back, and the pool is gone.
+TEST(PoolThreads, AThreadMayEndAfterItsPool) {
+  Image image = Image::formatted(kBusy);
+  std::optional<Pool> pool = image.pool().value();
+  std::atomic<bool> used{false};
+  std::atomic<bool> closed{false};
+  std::thread other([&] {
+    void* object = pool->atomically([](Tx& tx) { return tx.allocate(64); });
+    pool->atomically([&](Tx& tx) { tx.free(object); });
+    used = true;
+    while (!closed) std::this_thread::yield();
+  });
+  while (!used) std::this_thread::yield();
+  pool.reset();
+  closed = true;
+  other.join();
 }
 
 TEST(PoolThreads, EachGoesFromPoolToPool) {

@@ -58,17 +58,6 @@ inline void store_word(Word* word, Word value) {
   std::atomic_ref<Word>(*word).store(value, std::memory_order_release);
 }
 
-/// Fetches the line at `at`, which is going to be stored to. The compiler's own hint would fetch it
-/// as for a load, and the store then had to take it from other cores: while it waits, the stores
-/// behind it fill the core's buffer, and the core stands still.
-inline void prefetch_to_store(const void* at) {
-#if defined(__x86_64__)
-  asm volatile("prefetchw %0" : : "m"(*static_cast<const char*>(at)));
-#else
-  __builtin_prefetch(at, 1);
-#endif
-}
-
 /// The same for `bytes` (at most 8) bytes anywhere, touching no other byte: in naturally aligned
 /// pieces.
 inline Word load_exact(const std::byte* from, std::size_t bytes) {

@@ -55,8 +55,9 @@ class btree_map {
   bool try_put(Tx& tx, const K& key, view_t<V> value) {
     return insert<false>(tx, key, value);
   }
-  /// Calls `f(value)` with the value of a key, and keeps what `f` makes of it; false if there is
-  /// none.
+  /// Calls `f(value)` with a copy of the value of a key, and keeps what `f` makes of it; false if
+  /// there is none. `f` must not change the map.
+  /// Errors: what `f` throws, and then nothing has changed.
   template <Transaction Tx, class F>
   bool update(Tx& tx, const K& key, F&& f) {
     const Place place = find_place(tx, key);

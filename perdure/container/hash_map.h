@@ -56,8 +56,9 @@ class hash_map {
   bool try_put(Tx& tx, view_t<K> key, view_t<V> value) {
     return insert<false>(tx, key, value);
   }
-  /// Calls `f(value)` with the value of a key, and keeps what `f` makes of it; false if there is
-  /// none.   Errors: as put().
+  /// Calls `f(value)` with a copy of the value of a key, and keeps what `f` makes of it; false if
+  /// there is none. `f` must not change the map.
+  /// Errors: as put(); what `f` throws, and then nothing has changed.
   template <Transaction Tx, class F>
   bool update(Tx& tx, view_t<K> key, F&& f) {
     const Found found = find_entry(tx, key);

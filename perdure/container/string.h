@@ -10,8 +10,8 @@
 #include <string_view>
 
 #include "perdure/container/support.h"
-#include "perdure/pptr.h"
 #include "perdure/persistable.h"
+#include "perdure/pptr.h"
 #include "perdure/tx.h"
 
 namespace perdure {

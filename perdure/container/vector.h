@@ -13,8 +13,8 @@
 #include "perdure/container/bytes.h"
 #include "perdure/container/support.h"
 #include "perdure/error.h"
-#include "perdure/pptr.h"
 #include "perdure/persistable.h"
+#include "perdure/pptr.h"
 #include "perdure/tx.h"
 
 namespace perdure {

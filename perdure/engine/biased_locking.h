@@ -18,7 +18,9 @@
 //
 // The barrier (membarrier) lets begin, load and commit do with plain instructions; where the system
 // has none, there is never an owner. Versions of ownership records stay behind while there is an
-// owner. That does no harm, because no snapshot spans that time.
+// owner. That does no harm, because no other transaction runs through that time: whoever begins
+// after it, with however old a snapshot, reads what was committed during it, and what it has read
+// gets a newer version when it changes again.
 // Source: biased locks; the asymmetric barrier of user-level RCU.
 // Threads: any.
 #pragma once

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Ownership records and the commit clock of the word STM.
-// Source: TinySTM as Mnemosyne uses it (§5): encounter-time locks in a global array, a global
+// Source: TinySTM as Mnemosyne uses it (§5): locks in a global array, a global
 //         timestamp counter.
 #pragma once
 

@@ -194,6 +194,8 @@ Word Tx::load_in_doubt(Offset at) {
 }
 
 void Tx::store_word(Offset at, Word value) {
+  if (at % kWordBytes != 0) [[unlikely]]  // a damaged link leads there
+    return store_part(at, &value, kWordBytes - at % kWordBytes);
   lock_for_word(at);
   put(at, value);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Tx: the word STM of the pool's engine: encounter-time locking, write-back, validated reads
+// Tx: the word STM of the pool's engine: locks of lines, write-back, validated reads
 // (Mnemosyne §5). It knows nothing of persistence: a commit hands its writes to the engine, which
 // decides when they are durable.
 //
@@ -85,7 +85,7 @@ class alignas(kLineBytes) Tx {
   [[gnu::always_inline]] void store(T& field, std::type_identity_t<T> value) {
     if constexpr (kIsWord<T>) {
       if (reinterpret_cast<std::uintptr_t>(&field) - plain_begin_ < plain_span_) [[likely]] {
-        prefetch_to_store(&field);  // the commit does
+        __builtin_prefetch(&field, 1);  // the commit does
         writes_.put_whole(offset_of(&field), std::bit_cast<Word>(value));
       } else {
         store_word(offset_of(&field), std::bit_cast<Word>(value));
@@ -111,7 +111,8 @@ class alignas(kLineBytes) Tx {
   }
   /// Errors: Exception kNoSpace, which rolls back when it leaves the transaction.
   void* allocate(std::size_t bytes);
-  /// Errors: Exception kMisuse on a double free or a foreign pointer.
+  /// Errors: Exception kMisuse on a double free or a foreign pointer. Two transactions that free
+  ///         the same object at the same time conflict.
   void free(void* object);
   /// Errors: Exception kMisuse for a foreign pointer.
   std::size_t usable_bytes(const void* object);
@@ -268,8 +269,8 @@ class alignas(kLineBytes) Tx {
   }
   /// Undoes everything. Never fails.
   void roll_back() noexcept;
-  /// Gives what the thread keeps of the heap to the others, as far as it may be much: the thread
-  /// ends.
+  /// Gives the small objects that the thread freed, and keeps for itself, to everyone. Called when
+  /// the thread ends.
   void give_back() noexcept;
   /// Reserves space in the heap, which is the caller's until it is published or cancelled. What the
   /// heap needs for that becomes durable first.
@@ -410,11 +411,11 @@ class alignas(kLineBytes) Tx {
   void lock_for_word(Offset at) {
     if (!lazy_ || apart_) return lock(at);
     refuse_unless_storable(at);
-    prefetch_to_store(home(at));
-    prefetch_to_store(&world_->locks->of(at));
+    __builtin_prefetch(home(at), 1);
+    __builtin_prefetch(&world_->locks->of(at), 1);
   }
   void lock(Offset at) {
-    prefetch_to_store(home(at));  // the commit does
+    __builtin_prefetch(home(at), 1);  // the commit does
     own(at);
   }
   /// Whether a transaction may store at `at`: in the heap, the parts, volatile memory, and (for the

@@ -62,7 +62,7 @@ HeapObject Heap::reserve(Cache& cache, std::uint64_t bytes) {
   const std::size_t size_class = heap_layout::class_of(bytes);
   if (Cache::Magazine& magazine = cache.magazines[size_class]; magazine.count != 0) {
     const HeapObject& object = magazine.objects[--magazine.count];
-    object.kept->fetch_and(~(std::uint64_t{1} << object.bit), std::memory_order_relaxed);
+    object.bits->kept.fetch_and(~(std::uint64_t{1} << object.bit), std::memory_order_relaxed);
     return object;
   }
   std::uint32_t& mine = cache.block[size_class];
@@ -82,7 +82,7 @@ HeapObject Heap::small_object(Block& block, std::uint64_t number, std::size_t in
   const std::uint8_t size_class = block.size_class.load(std::memory_order_relaxed);
   return {.offset = block_offset(number) + index * kClassBytes[size_class],
           .word = bitmap_offset(number) + index / kBitsPerWord * kWordBytes,
-          .kept = &block.kept_bits[index / 64],
+          .bits = &block.bits[index / 64],
           .bit = static_cast<std::uint8_t>(index % 64),
           .size_class = size_class};
 }
@@ -90,14 +90,14 @@ HeapObject Heap::small_object(Block& block, std::uint64_t number, std::size_t in
 /// Reserves any free object of a block that this thread owns; none when it is full.
 HeapObject Heap::take_bit(std::uint32_t number) {
   Block& block = block_at(number);
-  for (std::size_t w = 0; w < block.free_bits.size(); ++w) {
+  for (std::size_t w = 0; w < block.bits.size(); ++w) {
     // Other threads only add bits (release), so a bit seen here stays until this thread takes it.
     // Acquire: pairs with release(), after which the freeing transaction has no more to do with the
     // object.
-    const std::uint64_t bits = block.free_bits[w].load(std::memory_order_acquire);
+    const std::uint64_t bits = block.bits[w].free.load(std::memory_order_acquire);
     if (bits == 0) continue;
     const auto bit = static_cast<unsigned>(std::countr_zero(bits));
-    block.free_bits[w].fetch_and(~(std::uint64_t{1} << bit), std::memory_order_relaxed);
+    block.bits[w].free.fetch_and(~(std::uint64_t{1} << bit), std::memory_order_relaxed);
     block.free_objects.fetch_sub(1, std::memory_order_relaxed);
     return small_object(block, number, w * 64 + bit);
   }
@@ -125,6 +125,11 @@ void Heap::disown(std::uint32_t block_plus_one) {
   if (block.free_objects.load(std::memory_order_seq_cst) == 0) return;
   block.listed.store(true, std::memory_order_relaxed);
   list.partial.push_back(block_plus_one);
+}
+
+/// What two have freed would be handed out twice. `free_already`: not 0 if it was.
+static void refuse_second_free(std::uint64_t free_already) {
+  PERDURE_CHECK(free_already == 0, "two transactions freed the same object");
 }
 
 // ---- publishing, freeing ------------------------------------------------------------------------
@@ -244,8 +249,8 @@ void Heap::release(const HeapObject& object, Cache& cache) {
   const std::size_t capacity = Cache::Magazine::capacity(object.size_class);
   if (magazine.count == capacity) give_back(magazine, static_cast<std::uint32_t>(capacity / 2));
   const std::uint64_t bit = std::uint64_t{1} << object.bit;
-  const std::uint64_t before = object.kept->fetch_or(bit, std::memory_order_relaxed);
-  PERDURE_CHECK((before & bit) == 0, "two transactions freed the same object");
+  const std::uint64_t before = object.bits->kept.fetch_or(bit, std::memory_order_relaxed);
+  refuse_second_free((before | object.bits->free.load(std::memory_order_relaxed)) & bit);
   magazine.objects[magazine.count++] = object;
 }
 
@@ -257,7 +262,7 @@ void Heap::give_back(Cache::Magazine& magazine, std::uint32_t left) {
   const auto first = magazine.objects.begin();
   const auto stays = first + (magazine.count - left);
   for (auto object = first; object != stays; ++object) {
-    object->kept->fetch_and(~(std::uint64_t{1} << object->bit), std::memory_order_relaxed);
+    object->bits->kept.fetch_and(~(std::uint64_t{1} << object->bit), std::memory_order_relaxed);
     release(object->offset);
   }
   std::copy(stays, first + magazine.count, first);
@@ -286,9 +291,9 @@ void Heap::release(Offset object) {
   }
   const std::uint8_t size_class = block.size_class.load(std::memory_order_relaxed);
   const std::uint64_t bit = std::uint64_t{1} << (place.object % 64);
-  const std::uint64_t before =
-      block.free_bits[place.object / 64].fetch_or(bit, std::memory_order_release);
-  PERDURE_CHECK((before & bit) == 0, "two transactions freed the same object");
+  ObjectBits& bits = block.bits[place.object / 64];
+  const std::uint64_t before = bits.free.fetch_or(bit, std::memory_order_release);
+  refuse_second_free((before | bits.kept.load(std::memory_order_relaxed)) & bit);
   // The count last: once it says that every object is free, the block may be reclaimed and become
   // anything.
   block.free_objects.fetch_add(1, std::memory_order_seq_cst);

@@ -95,7 +95,7 @@ class Heap {
   void free_writes(const HeapObject& object, MaskedWrites& out) const;
   /// Makes the space of a freed object reservable, by anyone. Call once the free is durable.
   void release(Offset object);
-  /// The same; for the thread whose `cache` it is first, if it is a small one.
+  /// The same, but a small one is kept for the thread whose `cache` it is.
   void release(const HeapObject& object, Cache& cache);
   /// Makes what is in its magazines reservable by anyone: when its thread ends, or memory is short.
   void give_back(Cache& cache);

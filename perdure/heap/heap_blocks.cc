@@ -209,9 +209,9 @@ void Heap::Change::done_activating() {
   block.size_class.store(static_cast<std::uint8_t>(size_class_), std::memory_order_relaxed);
   block.listed.store(true, std::memory_order_relaxed);
   block.free_objects.store(static_cast<std::uint32_t>(objects), std::memory_order_relaxed);
-  for (std::size_t w = 0; w < block.free_bits.size(); ++w) {
+  for (std::size_t w = 0; w < block.bits.size(); ++w) {
     const std::size_t here = objects > w * 64 ? std::min<std::size_t>(64, objects - w * 64) : 0;
-    block.free_bits[w].store(here == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << here) - 1,
+    block.bits[w].free.store(here == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << here) - 1,
                              std::memory_order_relaxed);
   }
   block.kind.store(BlockKind::kSmall, std::memory_order_release);

@@ -111,7 +111,7 @@ Result<void> Heap::open_segment(std::uint64_t index, std::vector<std::string>* f
         continue;  // its objects count as live
       }
       const std::uint64_t free_bits = ~in_use & existing;
-      block.free_bits[w / 2].fetch_or(free_bits << (w % 2 * kBitsPerWord),
+      block.bits[w / 2].free.fetch_or(free_bits << (w % 2 * kBitsPerWord),
                                       std::memory_order_relaxed);
       free_objects += static_cast<std::uint32_t>(std::popcount(free_bits));
     }

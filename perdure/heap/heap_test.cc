@@ -579,6 +579,18 @@ TEST(HeapMagazine, WhatIsInItIsFreeForEveryQuestion) {
   EXPECT_EQ(on.allocate(100), object);
 }
 
+// Only a program that frees past its transactions gets so far.
+TEST(HeapMagazineDeathTest, AnObjectThatIsFreeAlreadyIsNeverTakenBackTwice) {
+  HeapOnImage on;
+  const HeapObject object = on.heap->check_live(on.allocate(64));
+  on.heap->release(object, on.cache);
+  EXPECT_DEATH(on.heap->release(object, on.cache), "freed the same object");
+  EXPECT_DEATH(on.heap->release(object.offset), "freed the same object");
+  on.heap->give_back(on.cache);
+  EXPECT_DEATH(on.heap->release(object, on.cache), "freed the same object");
+  EXPECT_DEATH(on.heap->release(object.offset), "freed the same object");
+}
+
 TEST(HeapMagazine, HoldsAtMostHalfABlockOfAClass) {
   HeapOnImage on;
   for (std::size_t size_class = 0; size_class < heap_layout::kClasses; ++size_class) {

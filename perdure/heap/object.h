@@ -10,14 +10,20 @@
 
 namespace perdure {
 
+/// What the heap knows, in volatile memory, of 64 small objects of a block, a bit each.
+struct ObjectBits {
+  std::atomic<std::uint64_t> free{0};  // anyone can reserve it
+  std::atomic<std::uint64_t> kept{0};  // it is in a thread's magazine
+};
+
 struct HeapObject {
   Offset offset = 0;  // 0: none
   // Of a small one:
-  Offset word = 0;                             // the bitmap's word that says whether it is there
-  std::atomic<std::uint64_t>* kept = nullptr;  // says whether it is in a magazine; null: not small
-  std::uint8_t bit = 0;                        // in `kept`; modulo 32, in the bitmap's word
+  Offset word = 0;             // the bitmap's word that says whether it is there
+  ObjectBits* bits = nullptr;  // null: not small
+  std::uint8_t bit = 0;        // there; modulo 32, in the bitmap's word
   std::uint8_t size_class = 0;
-  bool is_small() const { return kept != nullptr; }
+  bool is_small() const { return bits != nullptr; }
 };
 
 }  // namespace perdure

@@ -19,12 +19,12 @@ struct Heap::Block {
   std::atomic<bool> listed{false};  // owned by a thread's cache or in its class's partial list
   std::atomic<std::uint32_t> extent_blocks{0};
   std::atomic<std::uint32_t> free_objects{0};
-  std::array<std::atomic<std::uint64_t>, heap_layout::kBitmapWords / 2> free_bits{};
-  std::array<std::atomic<std::uint64_t>, heap_layout::kBitmapWords / 2> kept_bits{};
+  std::array<ObjectBits, heap_layout::kBitmapWords / 2> bits{};
 
   bool holds_object(std::size_t index) const {
-    const std::uint64_t none = free_bits[index / 64].load(std::memory_order_acquire) |
-                               kept_bits[index / 64].load(std::memory_order_acquire);
+    const ObjectBits& of = bits[index / 64];
+    const std::uint64_t none =
+        of.free.load(std::memory_order_acquire) | of.kept.load(std::memory_order_acquire);
     return (none >> (index % 64) & 1) == 0;
   }
 };
