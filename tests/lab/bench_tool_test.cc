@@ -58,7 +58,7 @@ TEST(BenchToolTest, JsonHoldsEveryRowWithItsTraffic) {
   const json report = json::parse(output.text);
   ASSERT_FALSE(report.at("floor").empty());
   for (const json& row : report.at("floor")) expect_timing(row.at("timing"));
-  ASSERT_EQ(report.at("transactions").size(), 12u);
+  ASSERT_EQ(report.at("transactions").size(), 16u);
   for (const json& row : report.at("transactions")) {
     SCOPED_TRACE(row.at("name").get<std::string>());
     expect_timing(row.at("perdure"));
