@@ -21,6 +21,8 @@ struct ExpertOptions : PoolOptions {
   /// On memory, new objects of at least this size are initialised in place, at the price of a
   /// second fence; the largest number: none are. docs/adr/0012-large-new-objects-in-place.md
   std::size_t in_place_bytes = kInPlaceBytes;
+  /// On memory, too, logs are Mnemosyne's torn-bit logs, as on files, and not line logs.
+  bool tornbit_logs = false;
   /// The pool has 2^lock_bits ownership records, of 8 bytes each.
   unsigned lock_bits = 20;
 

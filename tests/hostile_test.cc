@@ -160,11 +160,11 @@ TEST_F(HostileTest, EveryFlippedBitOfTheLogIsRefusedOrLosesTheLastTransactionsOn
   logs.open().value();
   std::set<Offset> words;
   for (std::uint32_t slot = 0; slot < super.geometry.log_slots; ++slot) {
-    const std::uint64_t head = logs.slot(slot).log.head();
+    const std::uint64_t head = logs.slot(slot).log->head();
     auto reader = logs.slot(slot).log.reader();
     std::uint64_t timestamp = 0;
     std::vector<Word> entries;
-    while (record::read(reader, timestamp, entries) == record::Found::kRecord) {
+    while (reader.read(timestamp, entries) == record::Found::kRecord) {
     }
     for (std::uint64_t p = head; p < reader.position(); ++p) {
       words.insert(super.ring_offset + slot * super.geometry.ring_bytes +

@@ -7,14 +7,15 @@
 
 namespace perdure::baselines {
 
-struct CommitRecords : TornbitCommits {
+struct CommitRecords : RecordCommits {
   static constexpr std::string_view kName = "base";
+  static constexpr bool kLines = false;
   static constexpr Truncation kOnMemory = Truncation::kEachCommit;
   static constexpr Truncation kOnFiles = Truncation::kEachCommit;
 
   template <Domain D>
-  static bool append(LogSlot& slot, D& domain, std::span<const Word> record) {
-    return slot.log.append_in_two(domain, record);
+  static bool append(LogSlot& slot, D& domain, std::span<const Word> record, std::uint32_t) {
+    return slot.log.tornbit()->append_in_two(domain, record);
   }
 };
 

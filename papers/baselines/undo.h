@@ -37,7 +37,7 @@ class Undo final : public UndoLogging<D> {
       std::vector<Word> before = record_of_before(tx.writes());
       std::span<Word> record = before;
       Spill<Undo> spill(*this);
-      spill.write_if_large(tx, ring_words(slot) / 2, record);
+      spill.write_if_large(tx, parts_.logs->slot(slot).log, ring_words(slot) / 2, record);
       overwrite_at_once(tx.writes(), record, slot);
     }
     tx.make_visible(parts_.clock->draw().timestamp);

@@ -20,7 +20,7 @@ class UndoLogging : public EngineOn<D> {
  public:
   using Base::Base;
 
-  Result<RecoveryReport> recover() override { return Base::recover_into(false); }
+  Result<RecoveryReport> recover() override { return Base::recover_into(RingLayout::kTornbit); }
 
   void publish(std::span<const MaskedWrite> writes, std::size_t slot) override {
     refuse_if_poisoned();
@@ -44,7 +44,7 @@ class UndoLogging : public EngineOn<D> {
   static constexpr std::size_t kMostOfOne = 1 + record::most_words(1);  // words of one record
 
   std::uint64_t ring_words(std::size_t slot) const {
-    return parts_.logs->slot(slot).log.ring().count;
+    return parts_.logs->slot(slot).log->ring().count;
   }
   bool fits_one_by_one(std::size_t writes, std::size_t slot) const {
     return writes * TornbitLog::log_words(kMostOfOne) <= ring_words(slot) / 2;
@@ -72,7 +72,7 @@ class UndoLogging : public EngineOn<D> {
   }
   void overwrite_at_once(std::span<const MaskedWrite> writes, std::span<Word> record,
                          std::size_t slot) {
-    parts_.logs->slot(slot).log.reserve_memory(TornbitLog::log_words(record.size()));
+    parts_.logs->slot(slot).log->reserve_memory(TornbitLog::log_words(record.size()));
     append(slot, record);
     for (const MaskedWrite& write : writes) store_home(write);
     drop(slot);
@@ -89,11 +89,11 @@ class UndoLogging : public EngineOn<D> {
   void write_record(std::size_t slot, std::span<Word> record) {
     record[0] =
         record::header(parts_.clock->draw().timestamp, {record.data() + 1, record.size() - 1});
-    parts_.logs->slot(slot).log.append(domain_, record);
+    parts_.logs->slot(slot).log.tornbit()->append(domain_, record);
   }
   void wait_for_records(std::size_t slot) {
     // Orders: the old value before the word is overwritten.
-    if (!parts_.logs->slot(slot).log.make_durable(domain_)) fail();
+    if (!parts_.logs->slot(slot).log->make_durable(domain_)) fail();
   }
   void drop(std::size_t slot) {
     // Orders: the new words before the head that drops the old ones.
@@ -104,7 +104,7 @@ class UndoLogging : public EngineOn<D> {
   void prepare(std::size_t slot) {
     LogSlot& mine = parts_.logs->slot(slot);
     if (!mine.ready.load(std::memory_order_relaxed)) Base::ready(slot);
-    mine.log.reserve_memory(TornbitLog::log_words(kMostOfOne));
+    mine.log->reserve_memory(TornbitLog::log_words(kMostOfOne));
   }
 };
 

@@ -17,7 +17,7 @@ class Unlogged final : public EngineOn<D> {
   using Base::Base;
   std::string_view name() const override { return kFlush ? "nonatomic" : "volatile"; }
   bool is_durable() const override { return false; }
-  Result<RecoveryReport> recover() override { return Base::recover_into(false); }
+  Result<RecoveryReport> recover() override { return Base::recover_into(RingLayout::kTornbit); }
   void commit(Tx& tx, std::size_t, Durability) override {
     const std::uint64_t timestamp = parts_.clock->draw().timestamp;
     tx.validate_at(timestamp);

@@ -19,13 +19,14 @@
 namespace perdure::blurred {
 
 /// What of Redo depends on the log of a slot: here two of them.
-struct InLogCommits : TornbitCommits {
+struct InLogCommits : RecordCommits {
   static constexpr std::string_view kName = "blurred";
   static constexpr bool kSideLogs = true;
+  static constexpr bool kLines = false;
   static constexpr bool kSharedOnFiles = false;
 
   static bool is_empty(const LogSlot& slot) {
-    return TornbitCommits::is_empty(slot) && !slot.side->holds_closed();
+    return RecordCommits::is_empty(slot) && !slot.side->holds_closed();
   }
   static void open_from(LogSlot& slot, std::uint64_t start) {
     slot.unfenced_from = start;
@@ -33,7 +34,7 @@ struct InLogCommits : TornbitCommits {
   }
   template <class Usable>
   static bool is_half_full(const LogSlot& slot, Usable usable) {
-    if (TornbitCommits::is_half_full(slot, usable)) return true;
+    if (RecordCommits::is_half_full(slot, usable)) return true;
     const auto& log = XilSideLog::of(slot).log();
     if (!log) return false;
     const std::uint64_t count = log->capacity_records();
@@ -85,7 +86,7 @@ class Blurred final : public Redo<D, InLogCommits> {
   void close() override {
     Base::close();
     PrimitivesOf<D> primitives(domain_);
-    if (!parts_.logs->lay_out(primitives, false)) fail();
+    if (!parts_.logs->lay_out(primitives, RingLayout::kTornbit)) fail();
   }
 
  private:
@@ -135,7 +136,7 @@ class Blurred final : public Redo<D, InLogCommits> {
       if (log.make_durable(domain_)) {
         if (mode() == Truncation::kNextCommit) {
           XilSideLog::of(slot).open_from(start);
-          slot.unfenced_from = slot.log.tail();
+          slot.unfenced_from = slot.log->tail();
         }
         slot.unflushed_lines.clear();
         return;

@@ -224,7 +224,7 @@ class UndoObjects final : public baselines::UndoLogging<D> {
     static void make_room(std::vector<T>& in, std::size_t more) {
       if (in.capacity() - in.size() < more) in.reserve(std::max(in.size() + more, 2 * in.size()));
     }
-    TornbitLog& log() { return engine_->parts_.logs->slot(slot_).log; }
+    TornbitLog& log() { return *engine_->parts_.logs->slot(slot_).log.tornbit(); }
 
     static constexpr std::size_t kNameWords = 4;
     struct Spilled {

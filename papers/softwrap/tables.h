@@ -59,7 +59,7 @@ class Tables final : public EngineOn<D> {
   }
 
   std::string_view name() const override { return "softwrap-tables"; }
-  Result<RecoveryReport> recover() override { return Base::recover_into(false); }
+  Result<RecoveryReport> recover() override { return Base::recover_into(RingLayout::kTornbit); }
 
   std::unique_ptr<Tx> make_tx(const TxWorld& world, std::size_t slot) override {
     return std::make_unique<TablesTx>(world, slot, aliases_);
@@ -179,7 +179,7 @@ class Tables final : public EngineOn<D> {
   };
 
   std::uint64_t usable_words(std::size_t slot) const {
-    const std::uint64_t ring = parts_.logs->slot(slot).log.ring().count;
+    const std::uint64_t ring = parts_.logs->slot(slot).log->ring().count;
     return parts_.tuning.log_limit_bytes == 0
                ? ring
                : std::min(ring, parts_.tuning.log_limit_bytes / kWordBytes);
@@ -198,9 +198,9 @@ class Tables final : public EngineOn<D> {
     LogSlot& mine = parts_.logs->slot(slot);
     if (!mine.ready.load(std::memory_order_relaxed)) return false;
     const std::uint64_t words = TornbitLog::log_words(payload);
-    const std::uint64_t unused = mine.log.ring().count - usable_words(slot);
-    if (mine.log.free_words() < words + unused) return false;
-    mine.log.reserve_memory(words);
+    const std::uint64_t unused = mine.log->ring().count - usable_words(slot);
+    if (mine.log->free_words() < words + unused) return false;
+    mine.log->reserve_memory(words);
     return true;
   }
   /// Requires: retiring_.
@@ -214,7 +214,7 @@ class Tables final : public EngineOn<D> {
 
   /// Errors: throws Exception kPoisoned: whether the record is durable is decided at the next open.
   void append(std::size_t slot, std::uint64_t timestamp, std::span<Word> record) {
-    TornbitLog& log = parts_.logs->slot(slot).log;
+    TornbitLog& log = *parts_.logs->slot(slot).log.tornbit();
     record[0] = record::header(timestamp, {record.data() + 1, record.size() - 1});
     log.append(domain_, record);
     // Orders: the record before anybody may act on what it says. Nothing of it is home before that.
@@ -253,7 +253,7 @@ class Tables final : public EngineOn<D> {
   /// For a transaction that the tables, or the log, have no room for.
   void commit_home(TablesTx& tx, std::size_t slot, std::span<Word> record) {
     Spill<Tables> spill(*this);
-    spill.write_if_large(tx, most_logged(slot), record);
+    spill.write_if_large(tx, parts_.logs->slot(slot).log, most_logged(slot), record);
     {
       const std::lock_guard lock(retiring_);
       make_room_locked(slot, record.size());
@@ -296,7 +296,7 @@ class Tables final : public EngineOn<D> {
 
   /// After a commit.
   void retire_if_full(std::size_t slot) {
-    const TornbitLog& log = parts_.logs->slot(slot).log;
+    const TornbitLog& log = *parts_.logs->slot(slot).log.tornbit();
     const std::uint64_t used = log.ring().count - log.free_words();
     if (used > usable_words(slot) / 2) log_half_full_.store(true, std::memory_order_relaxed);
     if (!wants_change()) return;

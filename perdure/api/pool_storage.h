@@ -40,7 +40,7 @@ Result<void> refuse_address_space(const Region& region, const std::string& why);
 /// What the engine is told of the options.
 inline EngineTuning tuning_of(const ExpertOptions& options) {
   return {std::chrono::milliseconds(options.relaxed_delay.count), options.in_place_bytes,
-          options.log_limit_bytes};
+          options.log_limit_bytes, options.tornbit_logs};
 }
 
 }  // namespace perdure

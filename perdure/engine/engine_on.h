@@ -47,13 +47,13 @@ class EngineOn : public Engine {
  protected:
   /// Recovers from whatever logs there are. Then, while all are empty, gives the rings this
   /// engine's layout.
-  Result<RecoveryReport> recover_into(bool with_side_logs) {
+  Result<RecoveryReport> recover_into(RingLayout layout) {
     PrimitivesOf<D> plain(domain_);
     // Replay has to store home at once, past private pages.
     auto report =
         parts_.logs->recover(kPrivatePagesOverMemory<D> ? static_cast<Primitives&>(*this)
                                                         : static_cast<Primitives&>(plain));
-    if (report && !parts_.logs->lay_out(plain, with_side_logs))
+    if (report && !parts_.logs->lay_out(plain, layout))
       return Error{Code::kIo, parts_.region->path() +
                                   ": a sync failed during recovery; nothing was lost, reopen"};
     return report;
@@ -63,7 +63,7 @@ class EngineOn : public Engine {
   /// Requires: no other thread prepares it. Errors: throws Exception kNoSpace, kIo, kPoisoned.
   void ready(std::size_t slot_index) {
     LogSlot& slot = parts_.logs->slot(slot_index);
-    const auto at = static_cast<Offset>(reinterpret_cast<std::byte*>(slot.log.ring().words) -
+    const auto at = static_cast<Offset>(reinterpret_cast<std::byte*>(slot.log->ring().words) -
                                         parts_.region->base());
     parts_.region->backing().allocate(at, parts_.region->geometry().ring_bytes).value();
     if (!parts_.logs->prepare(*this, slot_index)) fail();

@@ -36,6 +36,8 @@ struct EngineTuning {
   /// Logs are emptied when one holds this many bytes, which limits what recovery replays; 0: when
   /// it is full.
   std::uint64_t log_limit_bytes = 0;
+  /// On memory, too, records stand in torn-bit logs.
+  bool tornbit_logs = false;
 };
 
 }  // namespace perdure

@@ -51,15 +51,16 @@
 #include "perdure/engine/spill.h"
 #include "perdure/engine/tx_record.h"
 #include "perdure/engine/worker.h"
-#include "perdure/log/record_packer.h"
 
 namespace perdure {
 
-/// The part of Redo that depends on the log of a slot. Here it is the torn-bit log, which waits
-/// once for a record.
-struct TornbitCommits {
+/// The part of Redo that depends on the log of a slot. Here each record is one append of one log,
+/// which waits once for it.
+struct RecordCommits {
   static constexpr std::string_view kName = "redo";
   static constexpr bool kSideLogs = false;
+  /// Whether records may stand in line logs on memory.
+  static constexpr bool kLines = true;
   /// Whether the records of all threads stand in one log on files.
   static constexpr bool kSharedOnFiles = true;
   static constexpr Truncation kOnMemory = Truncation::kNextCommit;
@@ -67,24 +68,23 @@ struct TornbitCommits {
 
   /// False: the storage failed.
   template <Domain D>
-  static bool append(LogSlot& slot, D& domain, std::span<const Word> record) {
-    slot.log.append(domain, record);
-    return true;
+  static bool append(LogSlot& slot, D& domain, std::span<const Word> record, std::uint32_t crc) {
+    return slot.log.append(domain, record, crc);
   }
   /// Whether nothing that was committed is in the ring, or everything is retired.
-  static bool is_empty(const LogSlot& slot) { return slot.log.head() == slot.log.tail(); }
+  static bool is_empty(const LogSlot& slot) { return slot.log->is_empty(); }
   /// What was committed from `start` on may have home words that are not durable; what came before
   /// has none.
   static void open_from(LogSlot& slot, std::uint64_t start) { slot.unfenced_from = start; }
   /// Whether a log that may hold `usable(count)` of its `count` words is half full.
   template <class Usable>
   static bool is_half_full(const LogSlot& slot, Usable usable) {
-    const std::uint64_t count = slot.log.ring().count;
-    return slot.log.free_words() < count - usable(count) + usable(count) / 2;
+    const std::uint64_t count = slot.log->ring().count;
+    return slot.log->free_words() < count - usable(count) + usable(count) / 2;
   }
 };
 
-template <Domain D, class Log = TornbitCommits>
+template <Domain D, class Log = RecordCommits>
 class Redo : public EngineOn<D> {
   using Base = EngineOn<D>;
 
@@ -92,7 +92,9 @@ class Redo : public EngineOn<D> {
   using Base::domain_, Base::fail, Base::parts_, Base::poison, Base::refuse_if_poisoned;
   /// What is stored home stands in private pages, and the records are brought home from there.
   static constexpr bool kPrivatePages = kPrivatePagesOverMemory<D>;
-  static constexpr bool kInOnePass = std::is_same_v<Log, TornbitCommits> && !kPrivatePages;
+  /// Whether records can be built in their ring. Files keep the torn-bit log, whose words may come
+  /// in any order; private pages take a record's words home from it.
+  static constexpr bool kInOnePass = Log::kLines && !kPrivatePages;
 
  public:
   using Base::poisoned;
@@ -104,7 +106,7 @@ class Redo : public EngineOn<D> {
         mode_(resolved(Truncation::kAuto)) {}
 
   std::string_view name() const override { return Log::kName; }
-  Result<RecoveryReport> recover() override { return Base::recover_into(Log::kSideLogs); }
+  Result<RecoveryReport> recover() override { return Base::recover_into(layout()); }
 
   std::unique_ptr<Tx> make_tx(const TxWorld& world, std::size_t slot_index) override {
     auto tx = Base::make_tx(world, slot_index);
@@ -127,7 +129,8 @@ class Redo : public EngineOn<D> {
     force_in_place(tx);  // 0
     std::span<Word> record = encode(tx);
     Spill<Redo> spill(*this);
-    spill.write_if_large(tx, usable(log_slot(slot_index).log.ring().count) / 2, record);
+    const RecordLog& log = log_slot(slot_index).log;
+    spill.write_if_large(tx, log, usable(log->ring().count) / 2, record);
     const bool waits = durability == Durability::kStrict || !shared_ || forces_home();
     if (!waits) start_flusher();
 
@@ -149,17 +152,16 @@ class Redo : public EngineOn<D> {
   /// what several threads share only the clock is asked. False: nothing has happened; the record
   /// needs something that only commit_buffered() sees to.
   bool commit_in_one_pass(Tx& tx, std::size_t slot_index)
-    requires std::is_same_v<Log, TornbitCommits>
+    requires(Log::kLines)
   {
     constexpr std::size_t kMostWrites = 1024;  // beyond, lines past the cache cost less
     const std::span<const MaskedWrite> writes(tx.writes().data(), tx.writes().size());
     LogSlot& slot = parts_.logs->slot(slot_index);
-    const std::uint64_t most = TornbitLog::log_words(1 + record::most_words(writes.size()));
-    if (shared_ || !has_crc_step_ || writes.size() > kMostWrites || !tx.in_place().empty() ||
-        !slot.ready.load(std::memory_order_acquire) || !has_room(slot.log, most))
+    LineLog* const log = slot.log.lines();
+    const std::uint64_t most = LineLog::log_words(1 + record::most_words(writes.size()));
+    if (log == nullptr || !has_crc_step_ || writes.size() > kMostWrites || !tx.in_place().empty() ||
+        !slot.ready.load(std::memory_order_acquire) || !has_room(*log, most))
       return false;
-    const TornbitLog::Piece piece = slot.log.piece_at_tail(most);
-    if (piece.words == nullptr) return false;
     const bool plain = tx.plain();
     GrowingArray<Offset>& lines = slot.unflushed_lines;
     lines.reserve(writes.size());
@@ -167,15 +169,19 @@ class Redo : public EngineOn<D> {
       const CommitWindow window(*parts_.clock, slot);       // 2
       if (mode() != Truncation::kNextCommit) return false;  // relaxed: as told in set_truncation()
       if (!plain) tx.validate_at(window.timestamp());       // 3
-      const std::uint64_t start = slot.log.tail();
-      const bool was_empty = Log::is_empty(slot);
-      RecordPacker<D> record(domain_, piece, window.timestamp());  // 4
-      record::for_each_entry_word(
-          writes, [&](Word word) __attribute__((always_inline)) { record.put(word); });
-      slot.log.append_piece(record.finish(Site::kLogRecord));
+      const std::uint64_t start = log->tail();
+      const bool was_empty = log->is_empty();
+      LineLog::Writer<D> record(domain_, *log, Site::kLogRecord);  // 4
+      std::uint64_t crc = crc32c_step(~std::uint32_t{0}, window.timestamp());
+      record::for_each_entry_word(writes, [&](Word word) __attribute__((always_inline)) {
+        crc = crc32c_step(crc, word);
+        record.put(word);
+      });
+      const auto checksum = ~static_cast<std::uint32_t>(crc);
+      record.finish(record::header(window.timestamp(), checksum), checksum);
       flush_last_homes(slot, was_empty);
       // Orders: as in append().
-      if (!slot.log.make_durable(domain_)) fail();
+      if (!log->make_durable(domain_)) fail();
       Log::open_from(slot, start);
       Offset* line = lines.data();  // 5
       Offset last = ~Offset{0};
@@ -253,6 +259,13 @@ class Redo : public EngineOn<D> {
 
  protected:
   friend class Spill<Redo>;
+  RingLayout layout() const {
+    if (Log::kSideLogs) return RingLayout::kSideLog;
+    return kInOnePass && !shared_ && !parts_.tuning.tornbit_logs &&
+                   parts_.region->superblock().version >= kLinesSinceVersion
+               ? RingLayout::kLines
+               : RingLayout::kTornbit;
+  }
   void initialise_in_place(Tx& tx) {
     // On files a new object's pages would be a write of their own, beside the log's, that each
     // commit has to wait for. In a private mapping they would have to go home past the records.
@@ -291,10 +304,12 @@ class Redo : public EngineOn<D> {
     try {
       LogSlot& mine = parts_.logs->slot(slot_index);
       LogSlot& slot = log_slot(slot_index);
-      record[0] = record::header(timestamp, {record.data() + 1, record.size() - 1});
-      const std::uint64_t start = slot.log.tail();
+      const std::uint32_t crc =
+          record::checksum(timestamp, {record.data() + 1, record.size() - 1});
+      record[0] = record::header(timestamp, crc);
+      const std::uint64_t start = slot.log->tail();
       const bool was_empty = Log::is_empty(slot);
-      if (!Log::append(slot, domain_, record)) fail();
+      if (!Log::append(slot, domain_, record, crc)) fail();
       if constexpr (PostingDomain<D>) {
         if (shared_) {
           // Orders: this record before the home stores below, whoever writes their pages, and
@@ -309,7 +324,7 @@ class Redo : public EngineOn<D> {
       // Orders: all log words before the home stores below. Without it a crash may keep a home
       // store whose record is torn, and recovery could not take it back. The same wait makes the
       // home words of the last commit durable.
-      if (slot.log.make_durable(domain_)) {
+      if (slot.log->make_durable(domain_)) {
         if (mode() == Truncation::kNextCommit && !shared_) Log::open_from(slot, start);
         mine.unflushed_lines.clear();
         return;
@@ -359,7 +374,7 @@ class Redo : public EngineOn<D> {
     if (!Log::kSideLogs) return drop(slot_index);
     // Nothing is dropped yet: a record of the side log that stays would be replayed over what a
     // later one stored. Truncations need not look at either again.
-    Log::open_from(mine, mine.log.tail());
+    Log::open_from(mine, mine.log->tail());
   }
   void drop(std::size_t slot_index) {
     // From a shared log only while nobody else commits, whose record may lie before this one; else
@@ -384,13 +399,13 @@ class Redo : public EngineOn<D> {
     auto& lines = parts_.logs->slot(slot_index).unflushed_lines;
     lines.reserve(lines.size() + writes);
     LogSlot& slot = log_slot(slot_index);
-    const std::uint64_t words = TornbitLog::log_words(payload);
+    const std::uint64_t words = slot.log.log_words(payload);
     for (;;) {
       LogLatch latch;
       if (shared_) latch = LogLatch(log_latch_);
       // Acquire: a thread that sees the log ready sees its head.
-      if (slot.ready.load(std::memory_order_acquire) && has_room(slot.log, words)) {
-        slot.log.reserve_memory(words);
+      if (slot.ready.load(std::memory_order_acquire) && has_room(*slot.log, words)) {
+        slot.log->reserve_memory(words);
         return latch;
       }
       if (shared_) latch.unlock();
@@ -408,7 +423,7 @@ class Redo : public EngineOn<D> {
         parts.tuning.log_limit_bytes == 0 ? ring : parts.tuning.log_limit_bytes;
     return (std::min(limit, ring) << kPartBits) / ring;
   }
-  bool has_room(const TornbitLog& log, std::uint64_t words) const {
+  bool has_room(const RingLog& log, std::uint64_t words) const {
     return log.free_words() >= words + unused(log.ring().count);
   }
   /// Makes the log ready for use, and empties it if `words` do not fit.
@@ -417,7 +432,7 @@ class Redo : public EngineOn<D> {
     const std::lock_guard lock(truncation_);
     refuse_if_poisoned();
     if (!slot.ready.load(std::memory_order_relaxed)) Base::ready(shared_ ? 0 : slot_index);
-    if (!has_room(slot.log, words)) empty_full_log();
+    if (!has_room(*slot.log, words)) empty_full_log();
   }
 
   // ---- truncation (engine/redo_truncation.h) ----------------------------------------------------

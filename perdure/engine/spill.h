@@ -12,8 +12,7 @@
 
 #include "perdure/engine/transaction.h"
 #include "perdure/heap/heap.h"
-#include "perdure/log/record.h"
-#include "perdure/log/tornbit_log.h"
+#include "perdure/log/record_log.h"
 
 namespace perdure {
 
@@ -40,10 +39,10 @@ class Spill {
     }
   }
 
-  /// Requires: what a record of `limit` log words may take.   Errors: as Engine::commit().
-  void write_if_large(Tx& tx, std::uint64_t limit, std::span<Word>& record) {
+  /// `limit`: how many log words of `log` the record may take.   Errors: as Engine::commit().
+  void write_if_large(Tx& tx, const RecordLog& log, std::uint64_t limit, std::span<Word>& record) {
     E& engine = *engine_;
-    if (TornbitLog::log_words(record.size()) <= limit) return;
+    if (log.log_words(record.size()) <= limit) return;
     const std::span<const Word> entries(record.data() + 1, record.size() - 1);
     space_ = tx.reserve(entries.size_bytes());
     tx.outdate(space_, entries.size_bytes());

@@ -24,17 +24,23 @@ Ring LogArea::ring_at(std::size_t index) const {
           region_->word(super.head_offset + index * kLineBytes)};
 }
 
-TornbitLog LogArea::log_at(std::size_t index, const SideLogFormat* side, std::uint64_t head) const {
+RecordLog LogArea::log_at(std::size_t index, RingLayout layout, std::uint64_t head) const {
   Ring ring = ring_at(index);
-  if (side != nullptr) ring.count = side->tornbit_words(ring.count);
-  return {ring, head, head, side == nullptr ? kSaltHead : side->head_salt};
+  switch (layout) {
+    case RingLayout::kLines: return RecordLog(LineLog(ring, head, head));
+    case RingLayout::kTornbit: break;
+    case RingLayout::kSideLog:
+      ring.count = side_->tornbit_words(ring.count);
+      return RecordLog(TornbitLog(ring, head, head, side_->head_salt));
+  }
+  return RecordLog(TornbitLog(ring, head, head));
 }
 
-std::unique_ptr<SideLog> LogArea::side_log_at(std::size_t index, const SideLogFormat* side) const {
-  if (side == nullptr) return nullptr;
+std::unique_ptr<SideLog> LogArea::side_log_at(std::size_t index, RingLayout layout) const {
+  if (layout != RingLayout::kSideLog) return nullptr;
   const Ring ring = ring_at(index);
-  const std::uint64_t before = side->tornbit_words(ring.count);
-  return side->make({ring.words + before, ring.count - before, nullptr});
+  const std::uint64_t before = side_->tornbit_words(ring.count);
+  return side_->make({ring.words + before, ring.count - before, nullptr});
 }
 
 Result<void> LogArea::open() {
@@ -42,11 +48,16 @@ Result<void> LogArea::open() {
   for (std::uint32_t i = 0; i < super.geometry.log_slots; ++i) {
     const Offset head_at = super.head_offset + i * kLineBytes;
     const Word sealed = load_word(region_->word(head_at));
-    const SideLogFormat* side = nullptr;
-    auto head = unseal(sealed, kSaltHead);
+    RingLayout layout = RingLayout::kTornbit;
+    auto head = unseal(sealed, TornbitLog::kHeadSalt);
+    if (!head) {
+      layout = RingLayout::kLines;
+      head = unseal(sealed, LineLog::kHeadSalt);
+      if (head && !is_aligned(*head, LineLog::kLineWords)) head.reset();
+    }
     if (!head && side_ != nullptr) {
-      side = side_;
-      head = unseal(sealed, side->head_salt);
+      layout = RingLayout::kSideLog;
+      head = unseal(sealed, side_->head_salt);
     }
     if (!head && unseal(sealed, kSaltInLogHead))
       return Error{Code::kVersion,
@@ -58,22 +69,24 @@ Result<void> LogArea::open() {
     if (!head)
       return damaged("log " + std::to_string(i) + "'s head (byte " + std::to_string(head_at) +
                      ") fails its check");
-    slots_.push_back(std::make_unique<LogSlot>(log_at(i, side, *head)));
-    slots_.back()->side = side_log_at(i, side);
+    slots_.push_back(std::make_unique<LogSlot>(log_at(i, layout, *head)));
+    slots_.back()->side = side_log_at(i, layout);
   }
   return {};
 }
 
-bool LogArea::lay_out(Primitives& primitives, bool with_side_logs) {
-  const SideLogFormat* const side = with_side_logs ? side_ : nullptr;
+bool LogArea::lay_out(Primitives& primitives, RingLayout layout) {
   bool changed = false;
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     LogSlot& slot = *slots_[i];
-    if ((slot.side != nullptr) == with_side_logs) continue;
+    const RingLayout found = slot.side != nullptr             ? RingLayout::kSideLog
+                             : slot.log.tornbit() != nullptr ? RingLayout::kTornbit
+                                                             : RingLayout::kLines;
+    if (found == layout) continue;
     changed = changed || !is_virgin(i);
     mark_unused(primitives, slot);
-    slot.log = log_at(i, side, 0);
-    slot.side = side_log_at(i, side);
+    slot.log = log_at(i, layout, 0);
+    slot.side = side_log_at(i, layout);
     slot.ready.store(false, std::memory_order_relaxed);
   }
   // Orders: nothing that recovery would miss, as prepare() waits, too. But what has been closed is to
@@ -83,8 +96,8 @@ bool LogArea::lay_out(Primitives& primitives, bool with_side_logs) {
 
 /// Says that nothing of the slot's ring means anything. Durable: after a fence.
 void LogArea::mark_unused(Primitives& primitives, const LogSlot& slot) {
-  Word* const head = slot.log.ring().head_word;
-  primitives.store(head, seal(0, kSaltHead));
+  Word* const head = slot.log->ring().head_word;
+  primitives.store(head, seal(0, TornbitLog::kHeadSalt));
   primitives.flush(head, kWordBytes, Site::kHead);
 }
 
@@ -97,15 +110,15 @@ bool LogArea::prepare(Primitives& primitives, std::size_t index) {
   //         process that was killed in lay_out() may have left that in caches only. Without it
   //         recovery could read what is written below as records of the layout before.
   if (!domain.fence(Site::kHeadFence)) return false;
-  const std::uint64_t first = slot.log.first_position();
-  slot.log.erase(domain, first, first + slot.log.ring().count);
+  const std::uint64_t first = slot.log->first_position();
+  slot.log.erase(domain, first, first + slot.log->ring().count);
   if (slot.side) slot.side->prepare(domain);
   // Orders: the ring before the head that vouches for it. Without it recovery could read as
   // records what was there.
   if (!domain.fence(Site::kEraseFence)) return false;
-  slot.log.begin_at(first);
+  slot.log->begin_at(first);
   slot.unfenced_from = first;
-  slot.log.persist_head(domain);
+  slot.log->persist_head(domain);
   // Orders: the head before the first record. Without it recovery could skip an acknowledged one.
   return domain.fence(Site::kHeadFence);
 }
@@ -127,11 +140,11 @@ Result<std::vector<LogArea::Record>> LogArea::collect(std::uint64_t& last_timest
     if (is_virgin(i)) continue;
     if (auto found = collect_side_log(i, *retired, check_targets, records); !found)
       return found.error();
-    TornbitLog::Reader reader = slots_[i]->log.reader();
+    RecordLog::Reader reader = slots_[i]->log.reader();
     std::uint64_t end = reader.position();
     for (;;) {
       Record next;
-      const record::Found found = record::read(reader, next.timestamp, next.entries);
+      const record::Found found = reader.read(next.timestamp, next.entries);
       if (found == record::Found::kNothing) break;
       const std::string where =
           "log " + std::to_string(i) + ", the record at word " + std::to_string(end);
@@ -147,6 +160,7 @@ Result<std::vector<LogArea::Record>> LogArea::collect(std::uint64_t& last_timest
         return damaged(where + " writes outside the pool's data");
       records.push_back(std::move(next));
     }
+    if (auto whole = find_hole(i, end, *retired); !whole) return whole.error();
     dirty_[i] = dirty_[i] || slots_[i]->log.has_remains(end);
   }
   for (const Record& record : records) last_timestamp = std::max(last_timestamp, record.timestamp);
@@ -158,6 +172,23 @@ Result<std::vector<LogArea::Record>> LogArea::collect(std::uint64_t& last_timest
   }
   forget_overtaken(records);
   return records;
+}
+
+/// An append begins only when all before it are durable. So where a later one begins behind `end`,
+/// at which reading ended, it was not a power cut that ended it. Errors: kCorrupt.
+Result<void> LogArea::find_hole(std::size_t index, std::uint64_t end, std::uint64_t retired) {
+  const LineLog* const log = slots_[index]->log.lines();
+  if (log == nullptr) return {};
+  const std::uint64_t limit = log->head() + log->ring().count;
+  for (std::uint64_t at = end; (at = log->next_first_line(at)) < limit; at += LineLog::kLineWords) {
+    // A recovery that was cut has erased some of the lines that it had replayed.
+    const Word first = load_word(log->ring().at(at + 1));
+    if (at != end && record::timestamp(first) > retired)
+      return damaged("log " + std::to_string(index) + ", the record at word " +
+                     std::to_string(end) + " is missing, and one at word " + std::to_string(at) +
+                     " follows");
+  }
+  return {};
 }
 
 /// collect() for the side log of a slot. Errors: kCorrupt.
@@ -205,7 +236,7 @@ Result<RecoveryReport> LogArea::recover(Primitives& primitives) {
   if (any_dirty) durable = store_retired_timestamp(primitives, report.last_stamp) && durable;
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     if (!dirty_[i]) continue;
-    slots_[i]->log.erase_from(domain, slots_[i]->log.head());
+    slots_[i]->log.erase_from(domain, slots_[i]->log->head());
     if (slots_[i]->side) slots_[i]->side->settle(domain);
     ++report.logs_erased;
   }
@@ -214,7 +245,7 @@ Result<RecoveryReport> LogArea::recover(Primitives& primitives) {
   // before what it builds on.
   durable = domain.fence(Site::kEraseFence) && durable;
   for (std::size_t i = 0; i < slots_.size(); ++i) {
-    slots_[i]->unfenced_from = slots_[i]->log.tail();
+    slots_[i]->unfenced_from = slots_[i]->log->tail();
     if (slots_[i]->side && !is_virgin(i)) slots_[i]->side->empty();
   }
   if (!durable)
@@ -228,7 +259,7 @@ void LogArea::adopt(AnyDomain& domain) const {
   domain.flush(region_->state(), sizeof(StatePage), Site::kAdopt);
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     if (is_virgin(i)) continue;
-    slots_[i]->log.adopt(domain);
+    slots_[i]->log->adopt(domain);
     if (slots_[i]->side) slots_[i]->side->adopt(domain);
   }
   for (const Spilled& spilled : spilled_) {
@@ -325,7 +356,7 @@ bool LogArea::truncate(Primitives& primitives, std::uint64_t last_timestamp, Sit
   AnyDomain domain(primitives);
   lines_.clear();
   for (auto& slot : slots_) {
-    if (slot->log.head() != slot->log.tail())
+    if (!slot->log->is_empty())
       note_lines(slot->log, slot->unfenced_from, last_timestamp);
   }
   begin_side_truncations(domain, last_timestamp, false);
@@ -335,10 +366,10 @@ bool LogArea::truncate(Primitives& primitives, std::uint64_t last_timestamp, Sit
   durable = durable && store_retired_timestamp(primitives, last_timestamp);
   if (!durable) return false;  // the records stay
   for (auto& slot : slots_) {
-    if (slot->log.head() == slot->log.tail()) continue;
-    slot->log.truncate();
-    slot->log.persist_head(domain);
-    slot->unfenced_from = slot->log.tail();
+    if (slot->log->is_empty()) continue;
+    slot->log->truncate();
+    slot->log->persist_head(domain);
+    slot->unfenced_from = slot->log->tail();
   }
   end_side_truncations();
   // Orders: the heads before the words behind them are written again: recovery starts reading at
@@ -355,10 +386,10 @@ bool LogArea::consume(Primitives& primitives, std::uint64_t last_timestamp, Home
     bring_home(*elsewhere, last_timestamp);
   } else {
     for (std::size_t i = 0; i < slots_.size(); ++i) {
-      const TornbitLog& log = slots_[i]->log;
-      if (log.head() == log.tail()) continue;
-      const std::uint64_t end = note_lines(log, log.head(), last_timestamp);
-      if (end != log.head()) consumed_.emplace_back(i, end);
+      const RecordLog& log = slots_[i]->log;
+      if (log->is_empty()) continue;
+      const std::uint64_t end = note_lines(log, log->head(), last_timestamp);
+      if (end != log->head()) consumed_.emplace_back(i, end);
     }
   }
   if (!begin_side_truncations(domain, last_timestamp, true) && consumed_.empty()) return true;
@@ -370,12 +401,12 @@ bool LogArea::consume(Primitives& primitives, std::uint64_t last_timestamp, Home
   if (!store_retired_timestamp(primitives, last_timestamp)) return false;
   end_side_truncations();
   if (consumed_.empty()) return true;
-  for (const auto& [index, end] : consumed_) slots_[index]->log.persist_head_at(domain, end);
+  for (const auto& [index, end] : consumed_) slots_[index]->log->persist_head_at(domain, end);
   // Orders: the heads before the words behind them are written again, as in truncate().
   if (!primitives.fence(Site::kHeadFence)) return false;
   for (const auto& [index, end] : consumed_) {
     slots_[index]->unfenced_from = end;
-    slots_[index]->log.truncate_to(end);
+    slots_[index]->log->truncate_to(end);
   }
   return true;
 }
@@ -383,11 +414,11 @@ bool LogArea::consume(Primitives& primitives, std::uint64_t last_timestamp, Home
 bool LogArea::drop(Primitives& primitives, std::size_t index) {
   AnyDomain domain(primitives);
   LogSlot& slot = *slots_[index];
-  const std::uint64_t end = slot.log.tail();
-  slot.log.persist_head_at(domain, end);
+  const std::uint64_t end = slot.log->tail();
+  slot.log->persist_head_at(domain, end);
   // Orders: the head before the words behind it are written again, as in truncate().
   if (!domain.fence(Site::kHeadFence)) return false;
-  slot.log.truncate_to(end);
+  slot.log->truncate_to(end);
   slot.unfenced_from = end;
   return true;
 }
@@ -409,16 +440,16 @@ void LogArea::end_side_truncations() {
 
 /// Adds the lines that the records of `log` from `from` on touch, as far as `last_timestamp`;
 /// returns where those end.
-std::uint64_t LogArea::note_lines(const TornbitLog& log, std::uint64_t from,
+std::uint64_t LogArea::note_lines(const RecordLog& log, std::uint64_t from,
                                   std::uint64_t last_timestamp) {
-  TornbitLog::Reader reader(log.ring(), from, log.tail());
+  RecordLog::Reader reader = log.reader(from, log->tail());
   std::uint64_t end = from;
   std::uint64_t timestamp = 0;
   const auto note = [&](const MaskedWrite& write) {
     note_line(write.offset);
     return true;
   };
-  while (record::read(reader, timestamp, entries_) == record::Found::kRecord &&
+  while (reader.read(timestamp, entries_) == record::Found::kRecord &&
          timestamp <= last_timestamp) {
     end = reader.position();
     record::for_each(entries_, note, [&](Offset offset, Word count, Word) {
@@ -432,11 +463,11 @@ std::uint64_t LogArea::note_lines(const TornbitLog& log, std::uint64_t from,
 /// One log's records, one after the other.
 struct LogArea::Cursor {
   std::size_t slot;
-  TornbitLog::Reader reader;
+  RecordLog::Reader reader;
   std::uint64_t end;        // of the last record that was brought home
   std::uint64_t timestamp;  // of the next one
   std::vector<Word> entries;
-  bool next() { return record::read(reader, timestamp, entries) == record::Found::kRecord; }
+  bool next() { return reader.read(timestamp, entries) == record::Found::kRecord; }
 };
 
 /// Stores home what the records up to `last_timestamp` say, oldest first, so that an older word
@@ -445,9 +476,9 @@ struct LogArea::Cursor {
 void LogArea::bring_home(HomeWriter& home, std::uint64_t last_timestamp) {
   std::vector<Cursor> logs;
   for (std::size_t i = 0; i < slots_.size(); ++i) {
-    const TornbitLog& log = slots_[i]->log;
-    if (log.head() == log.tail()) continue;
-    logs.push_back({i, TornbitLog::Reader(log.ring(), log.head(), log.tail()), log.head(), 0, {}});
+    const RecordLog& log = slots_[i]->log;
+    if (log->is_empty()) continue;
+    logs.push_back({i, log.reader(log->head(), log->tail()), log->head(), 0, {}});
     if (!logs.back().next()) logs.pop_back();
   }
   const auto bring = [&](const MaskedWrite& write) {
@@ -470,7 +501,7 @@ void LogArea::bring_home(HomeWriter& home, std::uint64_t last_timestamp) {
     logs.erase(oldest);
   }
   for (const Cursor& log : logs) {
-    if (log.end != slots_[log.slot]->log.head()) consumed_.emplace_back(log.slot, log.end);
+    if (log.end != slots_[log.slot]->log->head()) consumed_.emplace_back(log.slot, log.end);
   }
 }
 

@@ -2,8 +2,8 @@
 // LogArea: the per-thread logs of a pool, treated as one. Records carry commit timestamps; recovery
 // merges the logs by them.
 //
-// A thread's ring is one TornbitLog; an engine whose transactions stand in a log before they commit
-// has a side log behind it (side_log.h).
+// A thread's ring is one LineLog or one TornbitLog; an engine whose transactions stand in a log
+// before they commit has a side log behind the latter (side_log.h).
 //
 // One persisted word, the retired timestamp, says which records are history: "everything up to here
 // is home". It is what makes per-thread logs safe. Without it, a record alone in an idle thread's
@@ -22,16 +22,18 @@
 #include "perdure/base/offset_set.h"
 #include "perdure/domain/primitives.h"
 #include "perdure/error.h"
-#include "perdure/log/record.h"
+#include "perdure/log/record_log.h"
 #include "perdure/log/side_log.h"
-#include "perdure/log/tornbit_log.h"
 #include "perdure/region/region.h"
 
 namespace perdure {
 
+/// How a ring is used. The salt of its head says it.
+enum class RingLayout : std::uint8_t { kLines, kTornbit, kSideLog };
+
 struct LogSlot {
-  explicit LogSlot(const TornbitLog& from) : log(from) {}
-  TornbitLog log;
+  explicit LogSlot(const RecordLog& from) : log(from) {}
+  RecordLog log;
   std::unique_ptr<SideLog> side;  // null where the layout has none
   /// Records from here on may have home words that are not durable yet.
   std::uint64_t unfenced_from = 0;
@@ -59,23 +61,22 @@ class LogArea {
   /// read.
   Result<void> open();
 
-  /// Decides that every ring is laid out with a side log, or without one, when a thread first uses
-  /// it from now on.
+  /// Decides that every ring has `layout` when a thread first uses it from now on.
   /// Requires: every record is truncated; no thread has used a log since.
   /// False: the storage failed.
   ///
   ///   1. mark each ring of the other layout as never used; fence   crash here ⇒ this head or the one
   ///                                                                before: an empty log
   ///   2. prepare() each, later                                     crash here ⇒ as told there
-  [[nodiscard]] bool lay_out(Primitives& primitives, bool with_side_logs);
+  [[nodiscard]] bool lay_out(Primitives& primitives, RingLayout layout);
 
   /// Whether no thread has ever used the slot: nothing of its ring means anything yet.
-  bool is_virgin(std::size_t index) const { return slots_[index]->log.head() == 0; }
+  bool is_virgin(std::size_t index) const { return slots_[index]->log->head() == 0; }
 
   /// Prepares a slot for its first append; later, does nothing. False: the storage failed.
   ///
   ///   1. write the head back, "never used"; fence           crash here ⇒ as told in lay_out()
-  ///   2. write the whole ring as "not yet written"; fence   crash here ⇒ the head says: never used
+  ///   2. write all of the ring as "not yet written"; fence  crash here ⇒ the head says: never used
   ///   3. move the head to the ring's start; fence           crash here ⇒ either head: an empty log
   ///
   /// On files this also prewrites the ring: the first write into reserved space costs a journal
@@ -171,12 +172,13 @@ class LogArea {
   };
 
   Ring ring_at(std::size_t index) const;
-  TornbitLog log_at(std::size_t index, const SideLogFormat* side, std::uint64_t head) const;
-  std::unique_ptr<SideLog> side_log_at(std::size_t index, const SideLogFormat* side) const;
+  RecordLog log_at(std::size_t index, RingLayout layout, std::uint64_t head) const;
+  std::unique_ptr<SideLog> side_log_at(std::size_t index, RingLayout layout) const;
+  Result<void> find_hole(std::size_t index, std::uint64_t end, std::uint64_t retired);
   static void mark_unused(Primitives& primitives, const LogSlot& slot);
   Result<void> collect_side_log(std::size_t index, std::uint64_t retired, bool check_targets,
                                 std::vector<Record>& records);
-  std::uint64_t note_lines(const TornbitLog& log, std::uint64_t from, std::uint64_t last_timestamp);
+  std::uint64_t note_lines(const RecordLog& log, std::uint64_t from, std::uint64_t last_timestamp);
   void note_line(Offset offset) { lines_.insert(round_down(offset, kLineBytes)); }
   bool begin_side_truncations(AnyDomain& domain, std::uint64_t last_timestamp, bool all);
   void end_side_truncations();

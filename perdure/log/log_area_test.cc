@@ -12,7 +12,8 @@ namespace {
 
 using testing::Image;
 
-struct LogAreaTest : ::testing::Test {
+/// In both layouts that the library's engine uses.
+struct LogAreaTest : ::testing::TestWithParam<RingLayout> {
   /// Appends a record to log `slot` as a committing thread would.
   void append(std::size_t slot, std::uint64_t timestamp, const std::vector<MaskedWrite>& writes) {
     std::vector<Word> words(1, 0);
@@ -20,10 +21,13 @@ struct LogAreaTest : ::testing::Test {
     append_words(slot, timestamp, std::move(words));
   }
   void append_words(std::size_t slot, std::uint64_t timestamp, std::vector<Word> words) {
-    words[0] = record::header(timestamp, {words.data() + 1, words.size() - 1});
+    const std::uint32_t crc =
+        record::checksum(timestamp, {words.data() + 1, words.size() - 1});
+    words[0] = record::header(timestamp, crc);
+    ASSERT_TRUE(logs->lay_out(domain, GetParam()));
     ASSERT_TRUE(logs->prepare(domain, slot));
-    logs->slot(slot).log.append(domain, words);
-    ASSERT_TRUE(logs->slot(slot).log.make_durable(domain));
+    ASSERT_TRUE(logs->slot(slot).log.append(domain, words, crc));
+    ASSERT_TRUE(logs->slot(slot).log->make_durable(domain));
   }
   /// The process dies; the next one finds the image.
   void restart() {
@@ -52,14 +56,14 @@ struct LogAreaTest : ::testing::Test {
   PrimitivesOf<Dram> domain{dram};
 };
 
-TEST_F(LogAreaTest, AnEmptyPoolHasNothingToReplay) {
+TEST_P(LogAreaTest, AnEmptyPoolHasNothingToReplay) {
   const RecoveryReport report = logs->recover(domain).value();
   EXPECT_EQ(report.records_replayed, 0u);
   EXPECT_EQ(report.logs_erased, 0u);
   EXPECT_EQ(report.last_stamp, 0u);
 }
 
-TEST_F(LogAreaTest, LogsAreMergedByStamp) {
+TEST_P(LogAreaTest, LogsAreMergedByStamp) {
   append(0, 2, {{heap(), 2, kWholeWord}});
   append(1, 1, {{heap(), 1, kWholeWord}, {heap(1), 1, kWholeWord}});
   append(1, 4, {{heap(2), 4, kWholeWord}});
@@ -73,7 +77,7 @@ TEST_F(LogAreaTest, LogsAreMergedByStamp) {
   EXPECT_EQ(image.word(heap(2)), 4u);
 }
 
-TEST_F(LogAreaTest, MaskedWritesTouchTheirBitsOnly) {
+TEST_P(LogAreaTest, MaskedWritesTouchTheirBitsOnly) {
   image.word(heap()) = 0xff00ff00;
   append(0, 1, {{heap(), 0x00ab0000, 0x00ff0000}});
   restart();
@@ -81,7 +85,7 @@ TEST_F(LogAreaTest, MaskedWritesTouchTheirBitsOnly) {
   EXPECT_EQ(image.word(heap()), 0xffabff00u);
 }
 
-TEST_F(LogAreaTest, WhatIsRetiredIsNotReplayed) {
+TEST_P(LogAreaTest, WhatIsRetiredIsNotReplayed) {
   append(0, 1, {{heap(), 1, kWholeWord}});
   ASSERT_TRUE(logs->store_retired_timestamp(domain, 1));
   append(1, 2, {{heap(1), 2, kWholeWord}});
@@ -92,7 +96,7 @@ TEST_F(LogAreaTest, WhatIsRetiredIsNotReplayed) {
   EXPECT_EQ(image.word(heap(1)), 2u);
 }
 
-TEST_F(LogAreaTest, RecoveringTwiceChangesNothing) {
+TEST_P(LogAreaTest, RecoveringTwiceChangesNothing) {
   append(0, 7, {{heap(), 1, kWholeWord}});
   restart();
   EXPECT_EQ(logs->recover(domain).value().records_replayed, 1u);
@@ -104,8 +108,8 @@ TEST_F(LogAreaTest, RecoveringTwiceChangesNothing) {
   EXPECT_EQ(image.word(heap()), 5u);
 }
 
-TEST_F(LogAreaTest, ARingThatNobodyUsedYetMayHoldAnything) {
-  const Ring ring = logs->slot(1).log.ring();
+TEST_P(LogAreaTest, ARingThatNobodyUsedYetMayHoldAnything) {
+  const Ring ring = logs->slot(1).log->ring();
   std::fill_n(ring.words, ring.count, 0x5a5a5a5a5a5a5a5a);
   restart();
   EXPECT_EQ(logs->recover(domain).value().records_replayed, 0u);
@@ -114,7 +118,7 @@ TEST_F(LogAreaTest, ARingThatNobodyUsedYetMayHoldAnything) {
   EXPECT_EQ(logs->recover(domain).value().records_replayed, 1u);
 }
 
-TEST_F(LogAreaTest, TimestampsThatWouldSoonOverflowAreRefused) {
+TEST_P(LogAreaTest, TimestampsThatWouldSoonOverflowAreRefused) {
   const Image before = image;
   image.word(kStateOffset + offsetof(StatePage, retired_stamp)) = seal(kMax48 - 1, kSaltRetired);
   EXPECT_EQ(recovery_error(), Code::kCorrupt);
@@ -124,7 +128,7 @@ TEST_F(LogAreaTest, TimestampsThatWouldSoonOverflowAreRefused) {
   EXPECT_EQ(recovery_error(), Code::kCorrupt);
 }
 
-TEST_F(LogAreaTest, TruncationEmptiesAllLogs) {
+TEST_P(LogAreaTest, TruncationEmptiesAllLogs) {
   append(0, 1, {{heap(), 1, kWholeWord}});
   append(1, 2, {{heap(1), 1, kWholeWord}});
   ASSERT_TRUE(logs->truncate(domain, 2, Site::kHomeBulk));
@@ -134,24 +138,39 @@ TEST_F(LogAreaTest, TruncationEmptiesAllLogs) {
   EXPECT_EQ(report.last_stamp, 2u);
 }
 
-// A power cut may keep any words of the first append that a ring ever saw. Whatever it kept, the
-// next record must not be followed by them.
-TEST_F(LogAreaTest, TheRemainsOfATornFirstAppendNeverJoinALaterRecord) {
+// A power cut may keep any words of the first append that a ring ever saw; of a line log, any number
+// of the stores to each line. Whatever it kept, the next record must not be followed by them.
+TEST_P(LogAreaTest, TheRemainsOfATornFirstAppendNeverJoinALaterRecord) {
   std::vector<MaskedWrite> writes;
   // All ones: whatever is left of them reads as the end of an entry.
   for (std::uint64_t i = 0; i < 11; ++i) writes.push_back({heap(i), ~Word{0}, kWholeWord});
   append(0, 1, writes);
-  const Ring ring = logs->slot(0).log.ring();
-  const std::uint64_t head = logs->slot(0).log.head();
-  const std::uint64_t count = logs->slot(0).log.tail() - head;
+  const Ring ring = logs->slot(0).log->ring();
+  const std::uint64_t head = logs->slot(0).log->head();
+  const std::uint64_t count = logs->slot(0).log->tail() - head;
+  const Word sealed_head = *ring.head_word;
   const std::vector<Word> whole(ring.words, ring.words + count);
   ASSERT_GE(count, 12u);
-  for (std::uint32_t kept = 0; kept + 1 < (1u << count); kept += 1 + kept % 3) {
-    for (std::uint64_t i = 0; i < count; ++i) ring.words[i] = (kept >> i & 1) != 0 ? whole[i] : 0;
-    image.word(region->superblock().head_offset) = seal(head, kSaltHead);
+  const bool lines = GetParam() == RingLayout::kLines;
+  const std::uint64_t states = lines ? 9 : 2;       // of a line, or of a word
+  const std::uint64_t unit = lines ? 8 : 1;         // words
+  const auto kept_of_unit = [&](std::uint64_t stores, std::uint64_t word) {
+    return lines ? stores > (word + 7) % 8 : stores == 1;  // the header is stored last
+  };
+  std::uint64_t all = 1;
+  for (std::uint64_t i = 0; i < count / unit; ++i) all *= states;
+  for (std::uint64_t kept = 0; kept + 1 < all; kept += lines ? 1 : 1 + kept % 3) {
+    std::uint64_t rest = kept;
+    for (std::uint64_t i = 0; i < count; ++i) {
+      ring.words[i] = kept_of_unit(rest % states, i % unit) ? whole[i] : 0;
+      if (i % unit == unit - 1) rest /= states;
+    }
+    *ring.head_word = sealed_head;
     image.word(kStateOffset + offsetof(StatePage, retired_stamp)) = seal(0, kSaltRetired);
     restart();
-    ASSERT_EQ(logs->recover(domain).value().records_replayed, 0u);
+    auto before = logs->recover(domain);
+    ASSERT_TRUE(before.ok()) << "kept " << kept << ": " << before.error().message;
+    ASSERT_EQ(before->records_replayed, 0u);
     append(0, 1, {{heap(), 42, kWholeWord}});
     restart();
     auto after = logs->recover(domain);
@@ -160,7 +179,46 @@ TEST_F(LogAreaTest, TheRemainsOfATornFirstAppendNeverJoinALaterRecord) {
   }
 }
 
-TEST_F(LogAreaTest, ADamagedRecordIsRefusedAndNothingIsWritten) {
+/// A power cut takes the end of a log, never its middle.
+TEST_P(LogAreaTest, AMissingRecordBeforeAnotherIsDamage) {
+  if (GetParam() != RingLayout::kLines) return;  // torn bits do not tell
+  for (std::uint64_t i = 0; i < 3; ++i) append(0, 1 + i, {{heap(i), 1, kWholeWord}});
+  const Ring ring = logs->slot(0).log->ring();
+  const Image before = image;
+  for (std::uint64_t line = 0; line < 3; ++line) {
+    for (std::uint64_t zeroed = 1; line + zeroed <= 3; ++zeroed) {
+      image = before;
+      std::fill_n(ring.words + line * 8, zeroed * 8, 0);
+      restart();
+      auto report = logs->recover(domain);
+      ASSERT_EQ(report.ok(), line + zeroed == 3) << line << ' ' << zeroed;
+      if (report.ok()) {
+        ASSERT_EQ(report->records_replayed, line);
+      } else {
+        ASSERT_NE(report.error().message.find("is missing, and one at word"), std::string::npos);
+      }
+    }
+  }
+}
+
+TEST_P(LogAreaTest, TheOtherLayoutIsReadAndThenReplaced) {
+  const RingLayout other =
+      GetParam() == RingLayout::kLines ? RingLayout::kTornbit : RingLayout::kLines;
+  append(0, 1, {{heap(), 1, kWholeWord}});
+  append(1, 2, {{heap(1), 2, kWholeWord}});
+  restart();
+  EXPECT_EQ(logs->recover(domain).value().records_replayed, 2u);
+  ASSERT_TRUE(logs->lay_out(domain, other));
+  restart();
+  EXPECT_TRUE(logs->is_virgin(0)) << "durably";
+  EXPECT_EQ(logs->recover(domain).value().last_stamp, 2u);
+  append(0, 3, {{heap(2), 3, kWholeWord}});
+  restart();
+  EXPECT_EQ(logs->recover(domain).value().records_replayed, 1u);
+  EXPECT_EQ(image.word(heap(2)), 3u);
+}
+
+TEST_P(LogAreaTest, ADamagedRecordIsRefusedAndNothingIsWritten) {
   append(0, 1, {{heap(), 1, kWholeWord}});
   append(1, 2, {{heap(1), 2, kWholeWord}, {heap(9), 3, 0xff}});
   image.word(region->superblock().ring_offset + kPageBytes + 2 * kWordBytes) ^= 16;
@@ -169,7 +227,7 @@ TEST_F(LogAreaTest, ADamagedRecordIsRefusedAndNothingIsWritten) {
   EXPECT_TRUE(image == before);
 }
 
-TEST_F(LogAreaTest, EveryFlippedBitOfAStampIsFound) {
+TEST_P(LogAreaTest, EveryFlippedBitOfAStampIsFound) {
   std::vector<Word> words(1, 0);
   record::encode_entries(std::vector<MaskedWrite>{{heap(), 1, kWholeWord}}, words);
   const std::span<const Word> entries(words.data() + 1, words.size() - 1);
@@ -184,13 +242,13 @@ TEST_F(LogAreaTest, EveryFlippedBitOfAStampIsFound) {
   }
 }
 
-TEST_F(LogAreaTest, TwoRecordsWithOneTimestampAreRefused) {
+TEST_P(LogAreaTest, TwoRecordsWithOneTimestampAreRefused) {
   append(0, 3, {{heap(), 1, kWholeWord}});
   append(1, 3, {{heap(1), 1, kWholeWord}});
   EXPECT_EQ(recovery_error(), Code::kCorrupt);
 }
 
-TEST_F(LogAreaTest, RecordsMayWriteDataOnly) {
+TEST_P(LogAreaTest, RecordsMayWriteDataOnly) {
   const Superblock super = region->superblock();
   const std::vector<Offset> forbidden = {
       0,
@@ -219,7 +277,7 @@ TEST_F(LogAreaTest, RecordsMayWriteDataOnly) {
   }
 }
 
-TEST_F(LogAreaTest, SpilledEntriesAreReadBeforeReplayOverwritesThem) {
+TEST_P(LogAreaTest, SpilledEntriesAreReadBeforeReplayOverwritesThem) {
   std::vector<Word> spilled;
   record::encode_entries(
       std::vector<MaskedWrite>{{heap(8), 88, kWholeWord}, {heap(100), 77, kWholeWord}}, spilled);
@@ -233,7 +291,7 @@ TEST_F(LogAreaTest, SpilledEntriesAreReadBeforeReplayOverwritesThem) {
   EXPECT_EQ(image.word(heap(100)), 77u);
 }
 
-TEST_F(LogAreaTest, WhatWasInitialisedInPlaceIsNotReplacedByWhatOlderRecordsSay) {
+TEST_P(LogAreaTest, WhatWasInitialisedInPlaceIsNotReplacedByWhatOlderRecordsSay) {
   append(0, 1, {{heap(1), 11, kWholeWord}, {heap(2), 12, kWholeWord}, {heap(5), 15, 0xff}});
   append(0, 2, {{heap(3), 23, kWholeWord}});
   // Words 2 to 5, and of a later change of one of them.
@@ -253,7 +311,7 @@ TEST_F(LogAreaTest, WhatWasInitialisedInPlaceIsNotReplacedByWhatOlderRecordsSay)
   EXPECT_EQ(image.word(heap(9)), 39u);
 }
 
-TEST_F(LogAreaTest, OnlyTheHeapIsInitialisedInPlace) {
+TEST_P(LogAreaTest, OnlyTheHeapIsInitialisedInPlace) {
   for (const Offset begin : {region->superblock().root_offset, region->grown_bytes() - kWordBytes,
                              region->superblock().heap_offset - kWordBytes}) {
     image = Image::formatted();
@@ -265,7 +323,7 @@ TEST_F(LogAreaTest, OnlyTheHeapIsInitialisedInPlace) {
   }
 }
 
-TEST_F(LogAreaTest, DamagedOrForeignSpillsAreRefused) {
+TEST_P(LogAreaTest, DamagedOrForeignSpillsAreRefused) {
   std::vector<Word> spilled;
   record::encode_entries(std::vector<MaskedWrite>{{heap(8), 88, kWholeWord}}, spilled);
   const Word crc = crc32c(spilled.data(), spilled.size() * kWordBytes);
@@ -286,7 +344,7 @@ TEST_F(LogAreaTest, DamagedOrForeignSpillsAreRefused) {
   EXPECT_EQ(try_spill(region->grown_bytes() - kWordBytes, spilled.size(), crc), Code::kCorrupt);
 }
 
-TEST_F(LogAreaTest, EveryFlippedBitOfAHeadOrOfTheRetiredTimestampIsNamedWithItsByte) {
+TEST_P(LogAreaTest, EveryFlippedBitOfAHeadOrOfTheRetiredTimestampIsNamedWithItsByte) {
   const Offset head = region->superblock().head_offset + kLineBytes;
   const Offset retired = kStateOffset + offsetof(StatePage, retired_stamp);
   for (int bit = 0; bit < 64; ++bit) {
@@ -304,6 +362,12 @@ TEST_F(LogAreaTest, EveryFlippedBitOfAHeadOrOfTheRetiredTimestampIsNamedWithItsB
     image.word(retired) ^= Word{1} << bit;
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Layouts, LogAreaTest,
+                         ::testing::Values(RingLayout::kLines, RingLayout::kTornbit),
+                         [](const auto& layout) {
+                           return layout.param == RingLayout::kLines ? "Lines" : "Tornbit";
+                         });
 
 }  // namespace
 }  // namespace perdure

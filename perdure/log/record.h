@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The redo record: what an engine appends to a log for one transaction, and what recovery replays.
 //
-//   word 0      commit timestamp (48 bits) | CRC16 of timestamp and entries (16 bits)
+//   word 0      commit timestamp (48 bits) | CRC32C of timestamp and entries, folded to 16 bits
 //   entries     a head word each, then its values:
 //     bits 0-43   word index from the region base          bits 44-60  count of values (1..131071)
 //     bits 61-62  kind                                     bit 63      last entry of the record
@@ -104,15 +104,21 @@ inline Word* encode_in_place(Offset begin, std::uint64_t words, Word* out) {
 constexpr Word header(std::uint64_t timestamp, std::uint32_t crc) {
   return timestamp | Word{folded(crc)} << 48;
 }
+constexpr std::uint64_t timestamp(Word header) { return header & ((Word{1} << 48) - 1); }
+/// CRC32C of a record's timestamp and entries.
+inline std::uint32_t checksum(std::uint64_t timestamp, std::span<const Word> entries) {
+  const std::uint32_t seed = crc32c(&timestamp, sizeof(timestamp));
+  return crc32c(entries.data(), entries.size_bytes(), seed);
+}
 /// The first word of a record over `entries`.
 inline Word header(std::uint64_t timestamp, std::span<const Word> entries) {
-  const std::uint32_t seed = crc32c(&timestamp, sizeof(timestamp));
-  return header(timestamp, crc32c(entries.data(), entries.size_bytes(), seed));
+  return header(timestamp, checksum(timestamp, entries));
 }
 
 enum class Found : std::uint8_t { kNothing, kRecord, kCorrupt };
 
-/// Reads the next record's timestamp and raw entry words. kNothing at the end of what was
+/// Reads the next record's timestamp and raw entry words. A reader with a check() tells the whole
+/// checksum, of which the first word has a part. kNothing at the end of what was
 /// completely written; kCorrupt when complete words do not make a record (no power cut can cause
 /// that, only damage).
 template <class Reader>
@@ -120,7 +126,7 @@ Found read(Reader& reader, std::uint64_t& timestamp, std::vector<Word>& entries)
   Word first = 0;
   entries.clear();
   if (!reader.next(first)) return Found::kNothing;
-  timestamp = first & ((Word{1} << 48) - 1);
+  timestamp = record::timestamp(first);
   Word head = 0;
   do {
     if (!reader.next(head)) return Found::kNothing;
@@ -134,7 +140,11 @@ Found read(Reader& reader, std::uint64_t& timestamp, std::vector<Word>& entries)
     }
   } while ((head & kLast) == 0);
   reader.end_of_append();
-  return header(timestamp, entries) == first ? Found::kRecord : Found::kCorrupt;
+  const std::uint32_t crc = checksum(timestamp, entries);
+  if constexpr (requires { reader.check(); }) {
+    if (reader.check() != crc) return Found::kCorrupt;
+  }
+  return header(timestamp, crc) == first ? Found::kRecord : Found::kCorrupt;
 }
 
 /// Calls `apply(MaskedWrite)` for every word of checked entries, `spill(offset, words, crc)` for

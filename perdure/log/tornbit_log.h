@@ -21,40 +21,24 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 
-#include "perdure/base/check.h"
-#include "perdure/base/word_buffer.h"
-#include "perdure/log/ring.h"
+#include "perdure/log/ring_log.h"
 
 namespace perdure {
 
-class TornbitLog {
+class TornbitLog : public RingLog {
  public:
   static constexpr const char* kName = "tornbit";
 
   /// `head_salt`: seals the head; another one than kHeadSalt tells a ring that is laid out in
   /// another way.
   TornbitLog(Ring ring, std::uint64_t head, std::uint64_t tail, std::uint16_t head_salt = kHeadSalt)
-      : ring_(ring), head_(head), tail_(tail), head_salt_(head_salt) {}
+      : RingLog(ring, head, tail, head_salt) {}
 
   /// Log words that `payload` words take: 64 bits a word into 63.
   static constexpr std::uint64_t log_words(std::uint64_t payload) {
     return (payload * 64 + 62) / 63;
-  }
-
-  std::uint64_t capacity_words() const { return ring_.count; }
-  std::uint64_t free_words() const { return ring_.count - (tail() - head()); }
-  const Ring& ring() const { return ring_; }
-  // Head and tail are atomic: a Lamport buffer, whose consumer reads what lies before the tail
-  // while the producer goes on, and whose producer reuses what lies before the head while the
-  // consumer goes on. Acquire and release hand the words between them over.
-  std::uint64_t head() const {
-    return std::atomic_ref<std::uint64_t>(const_cast<std::uint64_t&>(head_))
-        .load(std::memory_order_acquire);
-  }
-  std::uint64_t tail() const {
-    return std::atomic_ref<std::uint64_t>(const_cast<std::uint64_t&>(tail_))
-        .load(std::memory_order_acquire);
   }
 
   /// Appends `payload` as one unit.
@@ -77,59 +61,6 @@ class TornbitLog {
     ring_.write(domain, tail_ + words.size() - 1, words.last(1), Site::kLogRecord);
     advance(words.size());
     return true;
-  }
-
-  /// Room at the tail that lies in one piece, for words that the caller packs there itself
-  /// (log/record_packer.h). All of them carry the torn bit `torn`.
-  struct Piece {
-    Word* words;  // null: the end of the ring comes before
-    Word torn;
-  };
-  Piece piece_at_tail(std::uint64_t words) {
-    if (piece_at_ != tail_) {  // two divisions, when somebody else has appended since
-      piece_at_ = tail_;
-      place_ = tail_ % ring_.count;
-      piece_torn_ = ring_.torn(tail_);
-    }
-    if (words > ring_.count - place_) return {nullptr, 0};
-    return {ring_.words + place_, piece_torn_};
-  }
-  /// Appends the first `words` words of the piece. Durable: once they are written back, after
-  /// make_durable().
-  void append_piece(std::uint64_t words) {
-    advance(words);
-    piece_at_ = tail_;
-    place_ += words;
-    if (place_ == ring_.count) piece_at_ = kNowhere;
-  }
-
-  /// Memory for an append of `words` log words, which then needs none.
-  void reserve_memory(std::uint64_t words) { packed_.room(words); }
-
-  /// Orders: all words appended so far before whatever the caller does next. Without it home stores
-  /// could become durable while their record is torn, and recovery could not take them back.
-  template <Domain D>
-  [[nodiscard]] bool make_durable(D& domain) {
-    return domain.fence(Site::kLogCommit);
-  }
-
-  /// Drops everything up to the tail in memory; persist_head() makes that survive.
-  void truncate() { truncate_to(tail_); }
-  /// The same up to `position`, the end of a record.
-  void truncate_to(std::uint64_t position) {
-    std::atomic_ref<std::uint64_t>(head_).store(position, std::memory_order_release);
-  }
-  /// Durable: after the caller's fence (Site::kHeadFence), which must come before the next append.
-  template <Domain D>
-  void persist_head(D& domain) {
-    persist_head_at(domain, head_);
-  }
-  /// The same ahead of truncate_to(position), so that the producer gets the room only when the head
-  /// is durable.
-  template <Domain D>
-  void persist_head_at(D& domain, std::uint64_t position) {
-    domain.store(ring_.head_word, seal(position, head_salt_));
-    domain.flush(ring_.head_word, kWordBytes, Site::kHead);
   }
 
   /// Reads payload words from `position` on, as far as the torn bits say that they were completely
@@ -198,7 +129,7 @@ class TornbitLog {
   template <Domain D>
   void erase_from(D& domain, std::uint64_t from) {
     erase(domain, from, head() + ring_.count);
-    tail_ = from;
+    continue_at(from);
   }
   /// The same for the words of [from, end), at most a ring.
   template <Domain D>
@@ -211,24 +142,6 @@ class TornbitLog {
       from += count;
     }
   }
-  /// Appends at `position` next. Requires: nothing from there on carries its lap's torn bit
-  /// (has_remains).
-  void continue_at(std::uint64_t position) { tail_ = position; }
-  /// Starts the write-back of the whole ring and its head: what a killed process left may be in
-  /// caches only.
-  template <Domain D>
-  void adopt(D& domain) {
-    domain.flush(ring_.words, ring_.count * kWordBytes, Site::kAdopt);
-    domain.flush(ring_.head_word, kWordBytes, Site::kAdopt);
-  }
-  /// Where a ring that begin_at() makes ready starts: on a lap whose torn bit is 1, and not at 0,
-  /// which a pool's head keeps for "never used".
-  std::uint64_t first_position() const { return 2 * ring_.count; }
-  /// Empties the log and appends at `position` next. Durable: after persist_head() and a fence.
-  void begin_at(std::uint64_t position) {
-    std::atomic_ref<std::uint64_t>(head_).store(position, std::memory_order_relaxed);
-    tail_ = position;
-  }
 
   static constexpr std::uint16_t kHeadSalt = 0x4844;
 
@@ -239,14 +152,11 @@ class TornbitLog {
   std::span<const Word> packed(std::span<const Word> payload) {
     const std::uint64_t words = log_words(payload.size());
     PERDURE_CHECK(words <= free_words(), "an append overruns its log");
-    Word* const out = packed_.room(words);
+    Word* const out = built_.room(words);
     pack(payload, out, ring_.torn(tail_));
     // What lies beyond the end of the ring belongs to the next lap.
     for (std::uint64_t i = ring_.until_end(tail_); i < words; ++i) out[i] ^= kTornBit;
     return {out, words};
-  }
-  void advance(std::uint64_t words) {
-    std::atomic_ref<std::uint64_t>(tail_).store(tail_ + words, std::memory_order_release);
   }
 
   /// Packs 64-bit words into words of 63 bits under the torn bit `torn`. The stream takes each word
@@ -266,17 +176,6 @@ class TornbitLog {
     }
     if (carried != 0) *out = carry | torn;
   }
-
-  Ring ring_;
-  std::uint64_t head_;
-  std::uint64_t tail_;
-  std::uint16_t head_salt_;
-  // Where the position piece_at_ lies in the ring, and its torn bit.
-  static constexpr std::uint64_t kNowhere = ~std::uint64_t{0};
-  std::uint64_t piece_at_ = kNowhere;
-  std::uint64_t place_ = 0;
-  Word piece_torn_ = 0;
-  WordBuffer packed_;
 };
 
 }  // namespace perdure

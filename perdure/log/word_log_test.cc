@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What both logs promise: TornbitLog and CommitLog have one interface.
+// What all logs promise: TornbitLog, LineLog and CommitLog have one interface.
 #include <algorithm>
 #include <deque>
 #include <random>
@@ -9,6 +9,7 @@
 
 #include "perdure/domain/dram.h"
 #include "perdure/log/commit_log.h"
+#include "perdure/log/line_log.h"
 #include "perdure/log/tornbit_log.h"
 
 namespace perdure {
@@ -38,12 +39,30 @@ std::vector<Word> read_append(Reader& reader, std::size_t count) {
   return got;
 }
 
+template <class Log, class D>
+void append(Log& log, D& domain, const std::vector<Word>& payload) {
+  if constexpr (std::is_same_v<Log, LineLog>) {
+    ASSERT_TRUE(log.append(domain, payload));
+  } else {
+    log.append(domain, payload);
+  }
+}
+
 template <class Log>
 class WordLog : public ::testing::Test {
  protected:
+  /// Where appends may begin.
+  static constexpr std::uint64_t kUnit = std::is_same_v<Log, LineLog> ? LineLog::kLineWords : 1;
+
   /// A log at `position` whose ring holds what the lap before left there.
   Log at_position(RingMemory& memory, std::uint64_t position) {
     const Ring ring = memory.ring();
+    if constexpr (std::is_same_v<Log, LineLog>) {
+      Log before(ring, position - std::min(position, ring.count),
+                 position - std::min(position, ring.count));
+      while (before.tail() < position) append(before, domain_, random_words(random_, 5));
+      return Log(ring, position, position);
+    }
     for (std::uint64_t p = position - std::min(position, ring.count); p < position; ++p) {
       *ring.at(p) = (random_() >> 1) | ring.torn(p);
     }
@@ -54,25 +73,27 @@ class WordLog : public ::testing::Test {
   std::mt19937_64 random_{4};
 };
 
-using Logs = ::testing::Types<TornbitLog, CommitLog>;
+using Logs = ::testing::Types<TornbitLog, LineLog, CommitLog>;
 class LogNames {
  public:
   template <class Log>
   static std::string GetName(int) {
+    if (std::is_same_v<Log, LineLog>) return "Line";
     return std::is_same_v<Log, TornbitLog> ? "Tornbit" : "Commit";
   }
 };
 TYPED_TEST_SUITE(WordLog, Logs, LogNames);
 
 TYPED_TEST(WordLog, EveryLengthRoundTripsFromEveryStart) {
-  RingMemory memory(212);
-  for (std::uint64_t start = 0; start < 2 * memory.words.size(); ++start) {
+  const std::size_t count = TypeParam::log_words(200) + 2 * this->kUnit;
+  RingMemory memory(count);
+  for (std::uint64_t start = 0; start < 2 * count; start += this->kUnit) {
     TypeParam log = this->at_position(memory, start % memory.words.size());
     for (std::size_t length = 1; length <= 200; ++length) {
       const std::vector<Word> payload = random_words(this->random_, length);
       ASSERT_LE(TypeParam::log_words(length), log.free_words());
       const std::uint64_t before = log.tail();
-      log.append(this->domain_, payload);
+      append(log, this->domain_, payload);
       ASSERT_TRUE(log.make_durable(this->domain_));
       ASSERT_EQ(log.tail() - before, TypeParam::log_words(length));
       auto reader = log.reader();
@@ -82,7 +103,7 @@ TYPED_TEST(WordLog, EveryLengthRoundTripsFromEveryStart) {
       ASSERT_FALSE(reader.next(more));
       log.truncate();
     }
-    memory = RingMemory(212);
+    memory = RingMemory(count);
   }
 }
 
@@ -99,7 +120,7 @@ TYPED_TEST(WordLog, RecoveryReadsWhatWasAppendedSinceTheHeadOverManyLaps) {
       model.clear();
       ASSERT_EQ(log.free_words(), log.capacity_words());
     }
-    log.append(this->domain_, payload);
+    append(log, this->domain_, payload);
     ASSERT_TRUE(log.make_durable(this->domain_));
     model.push_back(payload);
 
@@ -117,14 +138,14 @@ TYPED_TEST(WordLog, RecoveryReadsWhatWasAppendedSinceTheHeadOverManyLaps) {
 }
 
 TYPED_TEST(WordLog, AFullRingIsReadToItsLastWord) {
-  for (std::uint64_t start = 0; start < 32; ++start) {
+  for (std::uint64_t start = 0; start < 32; start += this->kUnit) {
     RingMemory memory(16);
     TypeParam log = this->at_position(memory, start);
     std::vector<std::vector<Word>> model;
     for (std::size_t length = 3; length > 0; --length) {
       while (TypeParam::log_words(length) <= log.free_words()) {
         model.push_back(random_words(this->random_, length));
-        log.append(this->domain_, model.back());
+        append(log, this->domain_, model.back());
         ASSERT_TRUE(log.make_durable(this->domain_));
       }
     }
@@ -140,7 +161,7 @@ TYPED_TEST(WordLog, AnUnpersistedTruncationShowsTheAppendsAgain) {
   TypeParam log(memory.ring(), 0, 0);
   log.persist_head(this->domain_);
   const std::vector<Word> payload = random_words(this->random_, 5);
-  log.append(this->domain_, payload);
+  append(log, this->domain_, payload);
   ASSERT_TRUE(log.make_durable(this->domain_));
   log.truncate();
   const auto head = unseal(memory.head_word, TypeParam::kHeadSalt);
@@ -159,15 +180,21 @@ struct Capture : Dram {
   std::vector<std::pair<Word*, Word>>* written;
 };
 
+/// The logs that trust in no order of words, not even in one line.
+template <class Log>
+class WordsInAnyOrder : public WordLog<Log> {};
+using LogsInAnyOrder = ::testing::Types<TornbitLog, CommitLog>;
+TYPED_TEST_SUITE(WordsInAnyOrder, LogsInAnyOrder, LogNames);
+
 // A power cut before the fence keeps any subset of the words of an append.
-TYPED_TEST(WordLog, EverySubsetOfMissingWordsIsDetected) {
+TYPED_TEST(WordsInAnyOrder, EverySubsetOfMissingWordsIsDetected) {
   constexpr bool kTornbit = std::is_same_v<TypeParam, TornbitLog>;
   for (std::uint64_t start = 0; start < 32; ++start) {
     for (std::size_t length = 1; length <= (kTornbit ? 11u : 10u); ++length) {
       RingMemory memory(16);
       TypeParam log = this->at_position(memory, start);
       const std::vector<Word> first = random_words(this->random_, 1);
-      log.append(this->domain_, first);
+      append(log, this->domain_, first);
       ASSERT_TRUE(log.make_durable(this->domain_));
       const std::uint64_t end_of_first = log.tail();
 
@@ -229,7 +256,7 @@ TYPED_TEST(WordLog, ReaderStaysInsideAnyGarbage) {
     RingMemory memory(16);
     for (Word& word : memory.words)
       word = this->random_() % 3 == 0 ? this->random_() % 20 : this->random_();
-    const std::uint64_t head = this->random_() & kMax48;
+    const std::uint64_t head = round_down(this->random_() & kMax48, this->kUnit);
     const TypeParam log(memory.ring(), head, head);
     auto reader = log.reader();
     Word word = 0;
@@ -239,9 +266,11 @@ TYPED_TEST(WordLog, ReaderStaysInsideAnyGarbage) {
   }
 }
 
-TEST(CommitLogSalt, DiffersFromTheTornbitLogs) {
-  EXPECT_NE(CommitLog::kHeadSalt, TornbitLog::kHeadSalt)
-      << "a ring opened as the other kind must be refused";
+TEST(HeadSalts, DifferFromEachOther) {
+  // A ring opened as another kind must be refused.
+  EXPECT_NE(CommitLog::kHeadSalt, TornbitLog::kHeadSalt);
+  EXPECT_NE(CommitLog::kHeadSalt, LineLog::kHeadSalt);
+  EXPECT_NE(LineLog::kHeadSalt, TornbitLog::kHeadSalt);
 }
 
 }  // namespace

@@ -22,11 +22,13 @@
 namespace perdure {
 
 inline constexpr std::array<char, 8> kMagic = {'P', 'E', 'R', 'D', 'U', 'R', 'E', '\n'};
-inline constexpr std::uint32_t kFormatVersion = 2;
+inline constexpr std::uint32_t kFormatVersion = 3;
 inline constexpr std::uint32_t kOldestFormatVersion = 1;
 /// From this version on a log record may tell of memory that was initialised in place. In an older
 /// pool nothing is.
 inline constexpr std::uint32_t kInPlaceSinceVersion = 2;
+/// From this version on a ring may be a line log. In an older pool each is a torn-bit log.
+inline constexpr std::uint32_t kLinesSinceVersion = 3;
 // Features that a reader must know to read (incompatible) or to write (read-only compatible).
 /// The file is the heap of a persistent address space: its log records name bytes of other files,
 /// too.
@@ -41,6 +43,7 @@ inline constexpr std::size_t kRootNameBytes = 32;
 inline constexpr std::uint16_t kSaltGrown = 0x4752;
 inline constexpr std::uint16_t kSaltRetired = 0x5254;
 inline constexpr std::uint16_t kSaltHead = 0x4844;       // of a ring that is one torn-bit log
+inline constexpr std::uint16_t kSaltLineHead = 0x4c48;   // of a ring that is one line log
 inline constexpr std::uint16_t kSaltInLogHead = 0x5848;  // of a ring in which transactions execute
 inline constexpr std::uint16_t kSaltSegment = 0x5347;
 inline constexpr std::uint16_t kSaltBlock = 0x424b;

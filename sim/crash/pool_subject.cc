@@ -99,6 +99,7 @@ class PoolSession final : public Session {
     if (scenario.engine) source = scenario.engine(lab);
     source.make = [make = std::move(source.make), &scenario](EngineParts parts) {
       parts.tuning.in_place_bytes = scenario.in_place_bytes;
+      parts.tuning.tornbit_logs = scenario.tornbit_logs;
       return make(parts);
     };
     return source;

@@ -6,6 +6,7 @@
 #include "perdure/api/pool_core.h"
 #include "perdure/append_log.h"
 #include "perdure/log/commit_log.h"
+#include "perdure/log/line_log.h"
 #include "perdure/log/tornbit_log.h"
 #include "sim/crash/scenarios.h"
 
@@ -35,10 +36,10 @@ std::vector<Word> record_of(std::uint64_t step, std::uint64_t words) {
 std::uint64_t step_of(Word first) { return first >> 8; }
 std::uint64_t length_of(Word first) { return std::max<std::uint64_t>(first & 0xff, 1); }
 
-/// Recovery keeps what it read. The torn-bit log clears what a torn append left behind it (and says
-/// whether there was anything), the commit-record log needs not.
-template <class D>
-bool settle_log(TornbitLog& log, D& domain, std::uint64_t end) {
+/// Recovery keeps what it read. The torn-bit log and the line log clear what a torn append left
+/// behind it (and say whether there was anything), the commit-record log needs not.
+template <class Log, class D>
+bool settle_log(Log& log, D& domain, std::uint64_t end) {
   log.adopt(domain);
   const bool torn = log.has_remains(end);
   if (torn) {
@@ -71,18 +72,19 @@ class BareLog final : public Session {
     recover();
   }
 
-  /// Records of 1 to 4 words, or of more than a sector. After a torn one, the next ends where the
+  /// Records of 1 to 4 words, or of more than a sector; a line log streams what is long. After a torn one, the next ends where the
   /// ring's first page does: if the second still held a part of the torn one, it would be read
   /// next.
   void step(std::uint64_t step) override {
-    std::uint64_t words = step % 5 == 4 ? 70 : 1 + step % 5;
+    constexpr std::uint64_t kLong = std::is_same_v<Log, LineLog> ? 120 : 70;
+    std::uint64_t words = step % 5 == 4 ? kLong : 1 + step % 5;
     const std::uint64_t place = log_.tail() % kRingWords;
     if (std::exchange(torn_, false) && place < kFirstPageWords) {
       words = 1;
       while (Log::log_words(words) < kFirstPageWords - place) ++words;
     }
     if (Log::log_words(words) > log_.free_words()) empty(step - 1);
-    log_.append(domain_, record_of(step, words));
+    (void)append_to(log_, record_of(step, words));
     (void)log_.make_durable(domain_);
   }
 
@@ -109,6 +111,14 @@ class BareLog final : public Session {
   }
 
  private:
+  bool append_to(LineLog& log, const std::vector<Word>& record) {
+    return log.append(domain_, record);
+  }
+  template <class Other>
+  bool append_to(Other& log, const std::vector<Word>& record) {
+    log.append(domain_, record);
+    return true;
+  }
   static Word* at(Lab& lab, Offset offset) { return reinterpret_cast<Word*>(lab.base() + offset); }
   static Log open(const Ring& ring) {
     const auto head = unseal(load_word(ring.head_word), Log::kHeadSalt);
@@ -162,7 +172,7 @@ Subject bare_log(std::string name, std::string claim) {
   subject.steps = 40;
   subject.resume_steps = 16;
   subject.memory = true;
-  subject.file = true;
+  subject.file = !std::is_same_v<Log, LineLog>;
   subject.format = [](std::byte* base) {
     store_word(reinterpret_cast<Word*>(base + kHeadAt), seal(0, Log::kHeadSalt));
     return kBytes;
@@ -236,6 +246,7 @@ std::vector<Subject> log_scenarios() {
   return {
       bare_log<TornbitLog>("tornbit-log",
                            "a torn-bit log keeps every waited-for record over many laps"),
+      bare_log<LineLog>("line-log", "a line log does the same, in lines that are stored in order"),
       bare_log<CommitLog>("commit-log", "a commit-record log does the same, with two waits"),
   };
 }

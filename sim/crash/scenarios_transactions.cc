@@ -59,6 +59,25 @@ Scenario laps_truncated(std::string name, std::string claim, Truncation truncati
   return s;
 }
 
+/// A record of many lines, of which a line log streams all but the first. A commit that is built in
+/// the ring does not, so this is one of another truncation.
+Scenario streamed() {
+  Scenario s = cells("streamed", "a record of many lines is whole or not seen", 12, 130, 1);
+  s.truncation = Truncation::kWhenFull;
+  s.resume_steps = 4;
+  s.file = false;
+  return s;
+}
+
+/// On memory in torn-bit logs, as in pools of earlier releases.
+Scenario in_tornbit_logs(Scenario s) {
+  s.name = "tornbit-" + s.name;
+  s.claim += " (in torn-bit logs)";
+  s.tornbit_logs = true;
+  s.file = false;
+  return s;
+}
+
 /// On files a ring is written page by page, and a record may be torn between two.
 Scenario two_page_ring() {
   Scenario s = cells(
@@ -347,6 +366,11 @@ std::vector<Scenario> transaction_scenarios() {
       laps_truncated("when-full", "logs are emptied only when full, in bulk",
                      Truncation::kWhenFull),
       cells("small-laps", "many small records fill the ring and wrap it", 140, 1, 1),
+      streamed(),
+      in_tornbit_logs(laps()),
+      in_tornbit_logs(cells("lines", "one transaction over six lines is there whole or not at all",
+                            4, 6, 9)),
+      in_tornbit_logs(spilled()),
       two_page_ring(),
       spilled(),
       spilled_object(),

@@ -83,7 +83,7 @@ Report dump_roots(const Region& region) {
 Report dump_log_heads(LogArea& logs) {
   Report rows = Report::array();
   for (std::size_t i = 0; i < logs.slot_count(); ++i) {
-    const TornbitLog& log = logs.slot(i).log;
+    const RingLog& log = *logs.slot(i).log;
     if (log.head() == 0 && load_word(log.ring().words) == 0) continue;  // no thread ever used it
     rows.push_back({{"log", i}, {"head_word", log.head()}, {"lap", log.head() / log.ring().count}});
   }
