@@ -147,17 +147,33 @@ TEST(Golden, EveryVersionOpensAndHoldsWhatItHeld) {
   }
 }
 
-/// What its release could not read is not written into a pool of version 1.
+/// What its release could not read is not written into a pool of an older version.
 TEST(Golden, NothingIsInitialisedInPlaceBeforeVersion2) {
-  for (const std::uint32_t version : {1u, 2u}) {
+  for (std::uint32_t version = kOldestFormatVersion; version <= kFormatVersion; ++version) {
     Image image = read_image(image_of_version(version));
     Pool pool = image.pool().value();
     pool.atomically([&](Tx& tx) {
       void* const object = tx.allocate(2000);
-      EXPECT_EQ(tx.in_place().size(), version - 1);
+      EXPECT_EQ(tx.in_place().size(), version < kInPlaceSinceVersion ? 0u : 1u);
       tx.free(object);
     });
     EXPECT_EQ(image.super().version, version);
+  }
+}
+TEST(Golden, NoRingIsALineLogBeforeVersion3) {
+  for (std::uint32_t version = kOldestFormatVersion; version <= kFormatVersion; ++version) {
+    Image image = read_image(image_of_version(version));
+    Pool pool = image.pool().value();
+    auto* shelf = pool.find_root<Shelf>("shelf");
+    pool.atomically([&](Tx& tx) { tx.store(shelf->bytes[0], std::uint8_t{1}); });
+    const Word head = image.word(image.super().head_offset);
+    EXPECT_EQ(unseal(head, kSaltLineHead).has_value(), version >= kLinesSinceVersion) << version;
+    EXPECT_EQ(unseal(head, kSaltHead).has_value(), version < kLinesSinceVersion) << version;
+    const Image killed(image);
+    Image again(killed);
+    Pool reopened = again.pool().value();
+    EXPECT_EQ(reopened.recovery().records_replayed, 1u);
+    expect_contents(reopened);
   }
 }
 

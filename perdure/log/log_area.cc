@@ -174,18 +174,19 @@ Result<std::vector<LogArea::Record>> LogArea::collect(std::uint64_t& last_timest
   return records;
 }
 
-/// An append begins only when all before it are durable. So where a later one begins behind `end`,
-/// at which reading ended, it was not a power cut that ended it. Errors: kCorrupt.
+/// An append begins only when all before it are durable. So where a whole one stands behind `end`,
+/// at which reading ended, it was not a power cut that ended it. (What a recovery that was cut has
+/// erased was retired, and what it found torn is not whole.) Errors: kCorrupt.
 Result<void> LogArea::find_hole(std::size_t index, std::uint64_t end, std::uint64_t retired) {
   const LineLog* const log = slots_[index]->log.lines();
   if (log == nullptr) return {};
   const std::uint64_t limit = log->head() + log->ring().count;
   for (std::uint64_t at = end; (at = log->next_first_line(at)) < limit; at += LineLog::kLineWords) {
-    // A recovery that was cut has erased some of the lines that it had replayed.
-    const Word first = load_word(log->ring().at(at + 1));
-    if (at != end && record::timestamp(first) > retired)
+    LineLog::Reader reader(log->ring(), at, limit);
+    std::uint64_t timestamp = 0;
+    if (record::read(reader, timestamp, entries_) == record::Found::kRecord && timestamp > retired)
       return damaged("log " + std::to_string(index) + ", the record at word " +
-                     std::to_string(end) + " is missing, and one at word " + std::to_string(at) +
+                     std::to_string(end) + " is missing, but one at word " + std::to_string(at) +
                      " follows");
   }
   return {};

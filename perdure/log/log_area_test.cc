@@ -195,7 +195,7 @@ TEST_P(LogAreaTest, AMissingRecordBeforeAnotherIsDamage) {
       if (report.ok()) {
         ASSERT_EQ(report->records_replayed, line);
       } else {
-        ASSERT_NE(report.error().message.find("is missing, and one at word"), std::string::npos);
+        ASSERT_NE(report.error().message.find("is missing, but one at word"), std::string::npos);
       }
     }
   }

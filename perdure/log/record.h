@@ -104,7 +104,6 @@ inline Word* encode_in_place(Offset begin, std::uint64_t words, Word* out) {
 constexpr Word header(std::uint64_t timestamp, std::uint32_t crc) {
   return timestamp | Word{folded(crc)} << 48;
 }
-constexpr std::uint64_t timestamp(Word header) { return header & ((Word{1} << 48) - 1); }
 /// CRC32C of a record's timestamp and entries.
 inline std::uint32_t checksum(std::uint64_t timestamp, std::span<const Word> entries) {
   const std::uint32_t seed = crc32c(&timestamp, sizeof(timestamp));
@@ -126,7 +125,7 @@ Found read(Reader& reader, std::uint64_t& timestamp, std::vector<Word>& entries)
   Word first = 0;
   entries.clear();
   if (!reader.next(first)) return Found::kNothing;
-  timestamp = record::timestamp(first);
+  timestamp = first & ((Word{1} << 48) - 1);
   Word head = 0;
   do {
     if (!reader.next(head)) return Found::kNothing;
