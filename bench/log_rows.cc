@@ -4,6 +4,7 @@
 #include "measure/scratch_memory.h"
 #include "perdure/domain/adr.h"
 #include "perdure/log/commit_log.h"
+#include "perdure/log/line_log.h"
 #include "perdure/log/tornbit_log.h"
 
 namespace perdure::bench {
@@ -31,7 +32,7 @@ class BareLog {
         //         logs.
         (void)domain.fence(Site::kHeadFence);
       }
-      log_.append(domain, payload);
+      (void)log_.append(domain, payload);
       (void)log_.make_durable(domain);
     }
   }
@@ -72,13 +73,17 @@ std::vector<LogRow> measure_logs(const std::string& dir, const RaceRules& rules,
                                  const std::vector<std::uint64_t>& sizes,
                                  const std::optional<LatencyModel>& latency) {
   BareLog<TornbitLog> tornbit(dir);
+  BareLog<LineLog> line(dir);
   BareLog<CommitLog> commit_record(dir);
   Team team(1);
   std::vector<LogRow> rows;
   for (const std::uint64_t bytes : sizes) {
     const std::vector<Timing> timings =
-        race(team, {tornbit.appends(bytes, latency), commit_record.appends(bytes, latency)}, rules);
-    rows.push_back({bytes, timings[0], timings[1]});
+        race(team,
+             {tornbit.appends(bytes, latency), line.appends(bytes, latency),
+              commit_record.appends(bytes, latency)},
+             rules);
+    rows.push_back({bytes, timings[0], timings[1], timings[2]});
   }
   return rows;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The two logs side by side: the tornbit log, which needs one wait, and the commit-record log,
-// which needs two (the shape of Mnemosyne's Table 6).
+// The logs side by side: the torn-bit log and the line log, which need one wait, and the
+// commit-record log, which needs two (the shape of Mnemosyne's Table 6).
 #pragma once
 
 #include <cstdint>
@@ -16,6 +16,7 @@ namespace perdure::bench {
 struct LogRow {
   std::uint64_t bytes;  // of one append
   Timing tornbit;
+  Timing line;
   Timing commit_record;
 };
 

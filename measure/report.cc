@@ -227,6 +227,7 @@ std::string as_json(const Report& report) {
   for (const LogRow& row : report.logs) {
     out["logs"].push_back({{"bytes", row.bytes},
                            {"tornbit", json_of(row.tornbit)},
+                           {"line", json_of(row.line)},
                            {"commit_record", json_of(row.commit_record)}});
   }
   out["contention"] = json::array();
@@ -269,14 +270,16 @@ std::string as_table(const Report& report) {
   }
   if (!report.transactions.empty()) out += "\n" + table_of(report.transactions, e);
   if (!report.logs.empty()) {
-    Table table({"durable append", "tornbit ns", "MB/s", "commit record ns", "MB/s", "ratio"});
+    Table table({"durable append", "tornbit ns", "MB/s", "line ns", "MB/s", "commit record ns",
+                 "MB/s", "over tornbit", "over line"});
     for (const LogRow& row : report.logs) {
       const auto rate = [&](const Timing& timing) {
         return fmt::format("{:.0f}", static_cast<double>(row.bytes) / timing.cpu_ns.median * 1e3);
       };
       table.add({fmt::format("{} B", row.bytes), time_cell(row.tornbit), rate(row.tornbit),
-                 time_cell(row.commit_record), rate(row.commit_record),
-                 ratio_cell(row.commit_record, row.tornbit)});
+                 time_cell(row.line), rate(row.line), time_cell(row.commit_record),
+                 rate(row.commit_record), ratio_cell(row.commit_record, row.tornbit),
+                 ratio_cell(row.commit_record, row.line)});
     }
     out += "\n" + table.text();
   }

@@ -11,14 +11,15 @@ namespace fs = std::filesystem;
 
 std::string find_part(const std::string& name) {
   const fs::path here = fs::read_symlink("/proc/self/exe").parent_path();
-  for (const fs::path& folder : {here, here.parent_path(), here.parent_path() / PERDURE_PARTS}) {
+  const fs::path above = here.parent_path();
+  for (const fs::path& folder : {here, above, above / PERDURE_PARTS, above / "bin"}) {
     const fs::path candidate = folder / name;
-    if (fs::exists(candidate)) return candidate;
+    if (fs::is_regular_file(candidate)) return candidate;
   }
   throw Exception(Code::kNotFound,
                   name + ": not in " + here.string() +
                       ", in the folder above, or there in " PERDURE_PARTS
-                      "; build or install Perdure whole (builds with sanitizers have no guests)");
+                      " or bin; build or install Perdure whole (builds with sanitizers have no guests)");
 }
 
 }  // namespace perdure::tools

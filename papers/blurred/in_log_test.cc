@@ -259,12 +259,12 @@ TEST(InLog, TheHeadSaysWhichEngineARingIsOf) {
       pool.root<std::uint64_t>("one" + std::to_string(i));
       EXPECT_TRUE(unseal(image.word(head), kSaltInLogHead));
     }
-    EXPECT_EQ(image.word(head), seal(0, kSaltHead)) << "closed, it is as any pool's";
+    EXPECT_EQ(image.word(head), seal(0, kSaltHead)) << "closed, it is as any unused one";
     {
       Pool pool = image.pool(EngineKind::kMnemosyne).value();
       EXPECT_EQ(image.word(head), seal(0, kSaltHead)) << "never used, until a thread needs it";
       pool.root<std::uint64_t>("another" + std::to_string(i));
-      EXPECT_GT(unseal(image.word(head), kSaltHead).value_or(0), 0u);
+      EXPECT_GT(unseal(image.word(head), kSaltLineHead).value_or(0), 0u);
     }
   }
 }

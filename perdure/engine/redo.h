@@ -3,8 +3,8 @@
 // Paper:      Mnemosyne (ASPLOS 2011) §5. Its synchronous truncation is Truncation::kEachCommit,
 //             its asynchronous one kBackground.
 // Deviations: (1) The default on memory, kNextCommit, is *retention*: the home words of a commit
-//             are forced by the thread's next commit, under the fence that its record needs anyway,
-//             and the log is emptied only when it is full, by one persisted timestamp for all
+//             are forced by one of the thread's next commits, under the fence that its record needs
+//             anyway, and the log is emptied only when it is full, by one persisted timestamp for all
 //             threads' logs. It saves the paper's two fences for home words and truncation.
 //             (Flushing at the end of the commit itself would be no cheaper to wait for: the next
 //             locked instruction, a lock or a timestamp, waits for flushes under way like a fence.)
@@ -103,6 +103,8 @@ class Redo : public EngineOn<D> {
       : Base(parts, std::move(domain)),
         shared_(Log::kSharedOnFiles && parts.region->domain() == DomainKind::kSync),
         usable_part_(usable_part(parts)),
+        home_lines_(std::clamp<std::size_t>(parts.region->geometry().ring_bytes / 8 / kLineBytes, 1,
+                                            kMostHomeLines)),
         mode_(resolved(Truncation::kAuto)) {}
 
   std::string_view name() const override { return Log::kName; }
@@ -164,7 +166,7 @@ class Redo : public EngineOn<D> {
       return false;
     const bool plain = tx.plain();
     GrowingArray<Offset>& lines = slot.unflushed_lines;
-    lines.reserve(writes.size());
+    lines.reserve(lines.size() + writes.size());
     {
       const CommitWindow window(*parts_.clock, slot);       // 2
       if (mode() != Truncation::kNextCommit) return false;  // relaxed: as told in set_truncation()
@@ -179,14 +181,19 @@ class Redo : public EngineOn<D> {
       });
       const auto checksum = ~static_cast<std::uint32_t>(crc);
       record.finish(record::header(window.timestamp(), checksum), checksum);
-      flush_last_homes(slot, was_empty);
+      const bool flushes_homes = was_empty || lines.size() >= home_lines_;
+      if (flushes_homes) flush_last_homes(slot, was_empty);
       // Orders: as in append().
       if (!log->make_durable(domain_)) fail();
-      Log::open_from(slot, start);
-      Offset* line = lines.data();  // 5
+      if (flushes_homes) {
+        lines.clear();
+        Log::open_from(slot, start);
+      }
+      std::byte* const base = parts_.region->base();  // 5
+      Offset* line = lines.data() + lines.size();
       Offset last = ~Offset{0};
       for (const MaskedWrite& write : writes) {
-        parts_.logs->apply(domain_, write);
+        LogArea::apply(domain_, reinterpret_cast<Word*>(base + write.offset), write);
         const Offset here = round_down(write.offset, kLineBytes);
         *line = here;
         line += here != last ? 1 : 0;
@@ -337,8 +344,9 @@ class Redo : public EngineOn<D> {
   /// `was_empty`: whether the slot's log was empty before this commit.
   void flush_last_homes(LogSlot& mine, bool was_empty) {
     if (!shared_ && was_empty) mine.unflushed_lines.clear();  // a truncation has written them back
+    const std::byte* const base = parts_.region->base();
     for (const Offset line : mine.unflushed_lines)
-      domain_.flush(parts_.region->template at<std::byte>(line), kLineBytes, Site::kHome);
+      domain_.flush(base + line, kLineBytes, Site::kHome);
   }
 
   void store_home(std::size_t slot_index, std::span<const MaskedWrite> writes) {
@@ -415,6 +423,9 @@ class Redo : public EngineOn<D> {
   /// How much of a log of `count` words or records may be in use.
   std::uint64_t usable(std::uint64_t count) const { return (count * usable_part_) >> kPartBits; }
   std::uint64_t unused(std::uint64_t count) const { return count - usable(count); }
+  /// Home words are flushed with one commit of several: a line that each of them stores to, as the
+  /// upper nodes of a tree, is then left alone in between.
+  static constexpr std::size_t kMostHomeLines = 64;
   static constexpr unsigned kPartBits = 32;  // a ring has at most 2^27 words
   /// Of 2^kPartBits. Both logs of a ring are limited in proportion.
   static std::uint64_t usable_part(const EngineParts& parts) {
@@ -502,6 +513,7 @@ class Redo : public EngineOn<D> {
   const bool has_crc_step_ = has_crc32c_step();
   std::mutex log_latch_;             // the right to append to it
   const std::uint64_t usable_part_;  // of each log
+  const std::size_t home_lines_;     // so many lines of a thread are flushed together
   std::atomic<Truncation> mode_;
   std::mutex truncation_;
   std::mutex mode_mutex_;

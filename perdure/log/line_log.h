@@ -152,7 +152,7 @@ class LineLog : public RingLog {
 
  private:
   /// From this many log words on, a second wait costs less than flushing each line.
-  static constexpr std::uint64_t kStreamedFrom = 16 * kLineWords;
+  static constexpr std::uint64_t kStreamedFrom = 64 * kLineWords;
   static constexpr Word kFirst = Word{1} << 62;
   static constexpr Word kNext = Word{2} << 62;
   static constexpr Word kNumberMask = ((Word{1} << 30) - 1) << 32;

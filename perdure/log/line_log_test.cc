@@ -70,7 +70,7 @@ TEST_F(LineLogTest, TakesALineForSevenWords) {
 }
 
 TEST_F(LineLogTest, AHeaderIsItsLinesLastStoreAndTheFirstLineComesLast) {
-  for (std::size_t length = 1; LineLog::log_words(length) < 128; ++length) {
+  for (std::size_t length = 1; LineLog::log_words(length) < 512; ++length) {
     LineLog log = log_at(kWords - 64);  // the longer ones go around the end
     Watched watched;
     ASSERT_TRUE(log.append(watched, payload(length)));
@@ -99,7 +99,7 @@ TEST_F(LineLogTest, AHeaderIsItsLinesLastStoreAndTheFirstLineComesLast) {
 TEST_F(LineLogTest, ALongAppendWaitsForItsStreamedLinesBeforeTheFirst) {
   LineLog log = log_at(kWords - 64);
   Watched watched;
-  ASSERT_TRUE(log.append(watched, payload(112)));
+  ASSERT_TRUE(log.append(watched, payload(442)));
   ASSERT_EQ(watched.fenced_at.size(), 1u);
   for (std::size_t i = 0; i < watched.stores.size(); ++i) {
     ASSERT_EQ(watched.stores[i].streamed, i < watched.fenced_at[0]) << i;

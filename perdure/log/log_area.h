@@ -121,8 +121,8 @@ class LogArea {
   /// A side log has no head on media, so step 3 does nothing for it. Transactions may be open in
   /// it, and stay.
   ///
-  /// `home_site` kHome: each commit completes the home words of the one before it, so that only
-  /// each log's last record is open; kHomeBulk: none was flushed yet, all records are walked, each
+  /// `home_site` kHome: commits complete the home words of those before, so that only a log's
+  /// last records are open; kHomeBulk: none was flushed yet, all records are walked, each
   /// line once.
   [[nodiscard]] bool truncate(Primitives& primitives, std::uint64_t last_timestamp, Site home_site);
 
@@ -146,10 +146,15 @@ class LogArea {
   /// Applies one recorded write.
   template <Domain D>
   void apply(D& domain, const MaskedWrite& write) const {
-    if (write.mask == kWholeWord) {
-      domain.store(region_->word(write.offset), write.value);
+    apply(domain, region_->word(write.offset), write);
+  }
+  /// The same at `home`, where that is known.
+  template <Domain D>
+  static void apply(D& domain, Word* home, const MaskedWrite& write) {
+    if (write.mask == kWholeWord) [[likely]] {
+      domain.store(home, write.value);
     } else {
-      domain.merge(region_->word(write.offset), write.value, write.mask);
+      domain.merge(home, write.value, write.mask);
     }
   }
 

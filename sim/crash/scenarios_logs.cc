@@ -72,12 +72,11 @@ class BareLog final : public Session {
     recover();
   }
 
-  /// Records of 1 to 4 words, or of more than a sector; a line log streams what is long. After a torn one, the next ends where the
+  /// Records of 1 to 4 words, or of more than a sector. After a torn one, the next ends where the
   /// ring's first page does: if the second still held a part of the torn one, it would be read
   /// next.
   void step(std::uint64_t step) override {
-    constexpr std::uint64_t kLong = std::is_same_v<Log, LineLog> ? 120 : 70;
-    std::uint64_t words = step % 5 == 4 ? kLong : 1 + step % 5;
+    std::uint64_t words = step % 5 == 4 ? 70 : 1 + step % 5;
     const std::uint64_t place = log_.tail() % kRingWords;
     if (std::exchange(torn_, false) && place < kFirstPageWords) {
       words = 1;

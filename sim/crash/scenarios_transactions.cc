@@ -62,7 +62,8 @@ Scenario laps_truncated(std::string name, std::string claim, Truncation truncati
 /// A record of many lines, of which a line log streams all but the first. A commit that is built in
 /// the ring does not, so this is one of another truncation.
 Scenario streamed() {
-  Scenario s = cells("streamed", "a record of many lines is whole or not seen", 12, 130, 1);
+  Scenario s = cells("streamed", "a record of many lines is whole or not seen", 6, 450, 1);
+  s.geometry.ring_bytes = 16 << 10;
   s.truncation = Truncation::kWhenFull;
   s.resume_steps = 4;
   s.file = false;

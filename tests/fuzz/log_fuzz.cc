@@ -16,6 +16,7 @@
 
 #include "perdure/domain/dram.h"
 #include "perdure/log/commit_log.h"
+#include "perdure/log/line_log.h"
 #include "perdure/log/record.h"
 #include "perdure/log/tornbit_log.h"
 
@@ -68,9 +69,10 @@ void read_words(const Log& log) {
 }
 
 /// Whatever the ring held: once it is erased, appends are read back as they were written.
+template <class Log>
 void round_trip(RingMemory& memory, std::uint64_t head, const std::vector<Word>& payload) {
   Dram domain;
-  TornbitLog log(memory.ring(), head, head);
+  Log log(memory.ring(), head, head);
   log.erase_from(domain, head);
   require(!log.has_remains(head));
   std::vector<std::vector<Word>> appended;
@@ -78,8 +80,8 @@ void round_trip(RingMemory& memory, std::uint64_t head, const std::vector<Word>&
     const std::size_t length = std::min<std::size_t>(payload.size() - at, 1 + payload[at] % 9);
     const std::vector<Word> words(payload.begin() + static_cast<std::ptrdiff_t>(at),
                                   payload.begin() + static_cast<std::ptrdiff_t>(at + length));
-    if (TornbitLog::log_words(length) > log.free_words()) break;
-    log.append(domain, words);
+    if (Log::log_words(length) > log.free_words()) break;
+    (void)log.append(domain, words);
     appended.push_back(words);
     at += length;
   }
@@ -107,12 +109,17 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t byte
   RingMemory memory(1 + input.size());
   std::copy(input.begin(), input.end(), memory.words.begin());
   const Ring ring = memory.ring();
+  RingMemory lines(round_up(memory.words.size(), LineLog::kLineWords));
+  std::copy(input.begin(), input.end(), lines.words.begin());
+  const std::uint64_t line_head = round_down(head, LineLog::kLineWords);
 
   if (kind % 4 == 0) {  // as it is
     read_words(TornbitLog(ring, head, head));
     read_records(TornbitLog(ring, head, head));
     read_words(CommitLog(ring, head, head));
     read_records(CommitLog(ring, head, head));
+    read_words(LineLog(lines.ring(), line_head, line_head));
+    read_records(LineLog(lines.ring(), line_head, line_head));
   } else if (kind % 4 == 1) {  // completely written, as far as the torn bits say
     for (std::uint64_t p = head; p < head + ring.count; ++p)
       *ring.at(p) = (*ring.at(p) & ~(Word{1} << 63)) | ring.torn(p);
@@ -127,6 +134,14 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t byte
       input[0] = record::header(input[0] & kMax48, {input.data() + 1, input.size() - 1});
     log.append(domain, input);
     read_records(log);
+    if (!input.empty()) {
+      RingMemory large_lines(LineLog::log_words(input.size()) + 8);
+      LineLog line_log(large_lines.ring(), line_head, line_head);
+      const std::uint32_t crc =
+          record::checksum(input[0] & kMax48, {input.data() + 1, input.size() - 1});
+      require(line_log.append(domain, input, crc));
+      read_records(line_log);
+    }
     CommitLog other(large.ring(), head, head);
     if (!input.empty()) {
       other.append(domain, input);
@@ -134,7 +149,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t byte
       read_records(other);
     }
   } else {
-    round_trip(memory, head, input);
+    round_trip<TornbitLog>(memory, head, input);
+    round_trip<LineLog>(lines, line_head, input);
   }
   return 0;
 }

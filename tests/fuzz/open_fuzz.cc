@@ -16,6 +16,7 @@
 
 #include "perdure/base/crc32c.h"
 #include "perdure/heap/layout.h"
+#include "perdure/log/record_log.h"
 #include "tests/fuzz/input.h"
 #include "tests/specimen.h"
 
@@ -98,7 +99,8 @@ class Mutator {
         break;
       default:
         image_.word(super_.head_offset + value % 2 * kLineBytes) =
-            seal(number(input) & kMax48, kSaltHead);
+            seal(number(input) & kMax48,
+                 input.take<std::uint8_t>() % 2 == 0 ? kSaltHead : kSaltLineHead);
         break;
     }
   }
@@ -159,21 +161,23 @@ class Mutator {
   void append_record(Input& input) {
     const std::uint64_t slot = input.take<std::uint8_t>() % 2;
     Word& head_word = image_.word(super_.head_offset + slot * kLineBytes);
-    const auto head = unseal(head_word, kSaltHead);
-    if (!head) return;
+    const auto torn_head = unseal(head_word, kSaltHead);
+    const auto line_head = unseal(head_word, kSaltLineHead);
+    if (!torn_head && (!line_head || *line_head % LineLog::kLineWords != 0)) return;
     const Ring ring{&image_.word(super_.ring_offset + slot * geometry().ring_bytes),
                     geometry().ring_bytes / kWordBytes, &head_word};
-    TornbitLog log(ring, *head, *head);
+    RecordLog log = torn_head ? RecordLog(TornbitLog(ring, *torn_head, *torn_head))
+                              : RecordLog(LineLog(ring, *line_head, *line_head));
     auto reader = log.reader();
     std::uint64_t timestamp = 0;
     std::uint64_t last = 0;
     std::vector<Word> words;
     std::uint64_t end = reader.position();
-    while (record::read(reader, timestamp, words) == record::Found::kRecord) {
+    while (reader.read(timestamp, words) == record::Found::kRecord) {
       end = reader.position();
       last = timestamp;
     }
-    log = TornbitLog(ring, *head, end);
+    log->continue_at(end);
     words.assign(1, 0);
     for (int entries = input.take<std::uint8_t>() % 4; entries >= 0; --entries) {
       const auto kind = static_cast<record::Kind>(input.take<std::uint8_t>() % 4);
@@ -187,8 +191,9 @@ class Mutator {
     timestamp = (input.take<std::uint8_t>() % 8 == 0 ? number(input)
                                                      : last + 1 + input.take<std::uint8_t>() % 4) &
                 kMax48;
-    words[0] = record::header(timestamp, {words.data() + 1, words.size() - 1});
-    if (TornbitLog::log_words(words.size()) <= log.free_words()) log.append(domain_, words);
+    const std::uint32_t crc = record::checksum(timestamp, {words.data() + 1, words.size() - 1});
+    words[0] = record::header(timestamp, crc);
+    if (log.log_words(words.size()) <= log->free_words()) (void)log.append(domain_, words, crc);
   }
   /// Makes the checksum of spilled entries right, wherever they are said to stand.
   void seal_spill(std::vector<Word>& words) {

@@ -78,6 +78,7 @@ TEST(BenchToolTest, JsonHoldsEveryRowWithItsTraffic) {
   ASSERT_EQ(report.at("logs").size(), 10u);
   for (const json& row : report.at("logs")) {
     expect_timing(row.at("tornbit"));
+    expect_timing(row.at("line"));
     expect_timing(row.at("commit_record"));
   }
   ASSERT_EQ(report.at("contention").size(), 4u) << "one thread meets nobody";

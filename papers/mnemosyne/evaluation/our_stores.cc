@@ -71,6 +71,7 @@ papers::LabOptions new_pool_options(const EmulatedMemory& memory) {
   options.domain = DomainKind::kAdr;
   options.latency = memory.model();
   options.in_place_bytes = ~std::size_t{0};
+  options.tornbit_logs = true;
   return options;
 }
 
