@@ -11,6 +11,7 @@
 #ifdef PERDURE_WITH_LIBMEMCACHED
 #include "bench/memcached/memcached_command.h"
 #endif
+#include "measure/instructions.h"
 #include "measure/report.h"
 #ifdef PERDURE_WITH_SQLITE
 #include "bench/tpcc/tpcc_command.h"
@@ -22,14 +23,16 @@
 namespace perdure::bench {
 namespace {
 
-/// An engine with one way to empty its logs, as in "blurred/when-full".
+/// An engine with one way to empty its logs, as in "blurred/when-full"; the library's also with
+/// Mnemosyne's logs, as in "mnemosyne/next-commit/tornbit".
 struct Cell {
   papers::EngineKind engine = papers::EngineKind::kMnemosyne;
   Truncation truncation = Truncation::kAuto;
+  bool tornbit_logs = false;
 };
 std::string name_of(const Cell& cell) {
   return std::string(papers::engine_name(cell.engine)) + "/" +
-         std::string(truncation_name(cell.truncation));
+         std::string(truncation_name(cell.truncation)) + (cell.tornbit_logs ? "/tornbit" : "");
 }
 const std::map<std::string, Cell>& cells() {
   static const std::map<std::string, Cell> all = [] {
@@ -38,8 +41,11 @@ const std::map<std::string, Cell>& cells() {
          {papers::EngineKind::kMnemosyne, papers::EngineKind::kBlurred,
           papers::EngineKind::kAdaptive, papers::EngineKind::kBase}) {
       for (const Truncation truncation : {Truncation::kEachCommit, Truncation::kNextCommit,
-                                          Truncation::kWhenFull, Truncation::kBackground})
+                                          Truncation::kWhenFull, Truncation::kBackground}) {
         made[name_of({engine, truncation})] = {engine, truncation};
+        if (engine != papers::EngineKind::kMnemosyne) continue;
+        made[name_of({engine, truncation, true})] = {engine, truncation, true};
+      }
     }
     return made;
   }();
@@ -102,6 +108,7 @@ struct Field {
       SystemOptions other = setup;
       other.engine = cells().at(name).engine;
       other.truncation = cells().at(name).truncation;
+      other.tornbit_logs = cells().at(name).tornbit_logs;
       add(name, make_perdure(other));
     }
     if (options.with_plain) add("plain memory", make_plain(setup));
@@ -143,6 +150,16 @@ Traffic count_traffic(System& counted, Row row) {
   return {each(spent.flushes), each(spent.fences), each(spent.bytes())};
 }
 
+/// Instructions of one operation, where they can be counted.
+std::optional<double> count_instructions(System& system, Row row) {
+  static constexpr std::uint64_t kOperations = 2'000;
+  system.prepare(row, kOperations, 0);
+  InstructionCounter counter;
+  const auto all = counter.count([&] { system.run(row, kOperations, 0); });
+  if (!all) return std::nullopt;
+  return static_cast<double>(*all) / kOperations;
+}
+
 std::vector<std::optional<Timing>> peers_of(const std::vector<Timing>& timings, std::size_t first,
                                             std::size_t count) {
   return {timings.begin() + static_cast<std::ptrdiff_t>(first),
@@ -172,6 +189,7 @@ void measure_transactions(const BenchOptions& options, Report& report, MemoryFlo
       row.pinned = team.pinned();
       row.perdure = timings[0];
       row.traffic = count_traffic(*counted, info.row);
+      if (threads == 1) row.instructions = count_instructions(*field.perdure, info.row);
       row.peers = peers_of(timings, 1, field.others.size());
       if (with_floor) row.floor = timings.back();
       report.transactions.push_back(std::move(row));
@@ -270,7 +288,7 @@ void add_bench_command(tools::Command app) {
   tools::add_truncation_option(bench, options->truncation);
   bench
       .add_option("--beside", options->beside,
-                  "the same rows on other engines, by turns, as in blurred/when-full")
+                  "the same rows on other engines and logs, by turns, as in blurred/when-full")
       .separated_by_commas()
       .one_of(cell_names());
   bench

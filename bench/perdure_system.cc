@@ -16,6 +16,7 @@ papers::LabOptions pool_options(const SystemOptions& options) {
   pool.domain = options.domain;
   pool.engine = options.engine;
   pool.truncation = options.truncation;
+  pool.tornbit_logs = options.tornbit_logs;
   pool.count = options.count;
   pool.log_slots = options.threads + 1;  // and the thread that sets everything up
   pool.root_entries = 7 * options.threads;

@@ -76,6 +76,7 @@ struct SystemOptions {
   DomainKind domain = DomainKind::kAdr;
   papers::EngineKind engine = papers::EngineKind::kMnemosyne;
   Truncation truncation = Truncation::kAuto;
+  bool tornbit_logs = false;
   Durability durability = Durability::kStrict;
   unsigned threads = 1;
   std::uint64_t seed = 1;

@@ -83,8 +83,11 @@ std::string ratio_cell(const std::optional<Timing>& peer, const Timing& ours) {
 }
 
 std::string table_of(const std::vector<TransactionRow>& rows, const Environment& environment) {
+  const bool counted = std::any_of(rows.begin(), rows.end(),
+                                   [](const auto& row) { return row.instructions.has_value(); });
   std::vector<std::string> head = {"transaction", "threads", "ns",       "k/s",    "flushes",
                                    "fences",      "bytes",   "floor ns", "x floor"};
+  if (counted) head.push_back("instructions");
   for (const std::string& peer : environment.peers) {
     head.push_back(peer + " ns");
     head.push_back("ratio");
@@ -104,6 +107,7 @@ std::string table_of(const std::vector<TransactionRow>& rows, const Environment&
     cells.push_back(
         row.floor ? fmt::format("{:.1f}", row.perdure.cpu_ns.median / row.floor->cpu_ns.median)
                   : "");
+    if (counted) cells.push_back(row.instructions ? fmt::format("{:.0f}", *row.instructions) : "");
     for (const auto& peer : row.peers) {
       cells.push_back(time_cell(peer));
       cells.push_back(ratio_cell(peer, row.perdure));
@@ -219,6 +223,7 @@ std::string as_json(const Report& report) {
                                    {"pinned", row.pinned},
                                    {"perdure", json_of(row.perdure)},
                                    {"traffic", json_of(row.traffic)},
+                                   {"instructions", row.instructions ? json(*row.instructions) : json()},
                                    {"floor_lines", row.info.floor_lines},
                                    {"floor", json_of(row.floor)},
                                    {"peers", json_of_peers(row.peers, e)}});

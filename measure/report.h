@@ -52,6 +52,7 @@ struct TransactionRow {
   bool pinned = false;
   Timing perdure;
   std::optional<Traffic> traffic;
+  std::optional<double> instructions;  // of one operation
   std::optional<Timing> floor;
   std::vector<std::optional<Timing>> peers;  // in the order of Environment::peers
 };

@@ -88,6 +88,16 @@ TEST(BenchToolTest, JsonHoldsEveryRowWithItsTraffic) {
   }
 }
 
+TEST(BenchToolTest, OtherLogsAreMeasuredByTurns) {
+  const Output output = run_tool(
+      "bench --quick --json --no-peers --rows swap-1 --beside mnemosyne/next-commit/tornbit");
+  ASSERT_EQ(output.status, 0);
+  const json report = json::parse(output.text);
+  EXPECT_EQ(report.at("environment").at("peers"),
+            json::array({"mnemosyne/next-commit/tornbit"}));
+  for (const json& row : report.at("transactions")) expect_timing(row.at("peers").at(0));
+}
+
 TEST(BenchToolTest, TwoThreadsThatMeetMakeProgress) {
   const Output output = run_tool("bench --quick --json --no-peers --threads 2");
   ASSERT_EQ(output.status, 0);
