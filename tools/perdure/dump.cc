@@ -85,7 +85,10 @@ Report dump_log_heads(LogArea& logs) {
   for (std::size_t i = 0; i < logs.slot_count(); ++i) {
     const RingLog& log = *logs.slot(i).log;
     if (log.head() == 0 && load_word(log.ring().words) == 0) continue;  // no thread ever used it
-    rows.push_back({{"log", i}, {"head_word", log.head()}, {"lap", log.head() / log.ring().count}});
+    rows.push_back({{"log", i},
+                    {"layout", logs.slot(i).log.lines() != nullptr ? "lines" : "torn bits"},
+                    {"head_word", log.head()},
+                    {"lap", log.head() / log.ring().count}});
   }
   return rows;
 }
