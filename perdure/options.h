@@ -46,8 +46,8 @@ enum class Truncation : std::uint8_t {
   kAuto,
   /// Mnemosyne's synchronous truncation: at the end of the commit itself, with three fences.
   kEachCommit,
-  /// Home words under the fence of one of the thread's next commits; logs are emptied together, when
-  /// one is full.
+  /// Home words under the fence of the thread's next commit; logs are emptied together, when one is
+  /// full.
   kNextCommit,
   /// Both when a log is full.
   kWhenFull,

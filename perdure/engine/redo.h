@@ -3,8 +3,8 @@
 // Paper:      Mnemosyne (ASPLOS 2011) §5. Its synchronous truncation is Truncation::kEachCommit,
 //             its asynchronous one kBackground.
 // Deviations: (1) The default on memory, kNextCommit, is *retention*: the home words of a commit
-//             are forced by one of the thread's next commits, under the fence that its record needs
-//             anyway, and the log is emptied only when it is full, by one persisted timestamp for all
+//             are forced by the thread's next commit, under the fence that its record needs anyway,
+//             and the log is emptied only when it is full, by one persisted timestamp for all
 //             threads' logs. It saves the paper's two fences for home words and truncation.
 //             (Flushing at the end of the commit itself would be no cheaper to wait for: the next
 //             locked instruction, a lock or a timestamp, waits for flushes under way like a fence.)
@@ -103,8 +103,6 @@ class Redo : public EngineOn<D> {
       : Base(parts, std::move(domain)),
         shared_(Log::kSharedOnFiles && parts.region->domain() == DomainKind::kSync),
         usable_part_(usable_part(parts)),
-        home_lines_(std::clamp<std::size_t>(parts.region->geometry().ring_bytes / 8 / kLineBytes, 1,
-                                            kMostHomeLines)),
         mode_(resolved(Truncation::kAuto)) {}
 
   std::string_view name() const override { return Log::kName; }
@@ -166,7 +164,7 @@ class Redo : public EngineOn<D> {
       return false;
     const bool plain = tx.plain();
     GrowingArray<Offset>& lines = slot.unflushed_lines;
-    lines.reserve(lines.size() + writes.size());
+    lines.reserve(writes.size());
     {
       const CommitWindow window(*parts_.clock, slot);       // 2
       if (mode() != Truncation::kNextCommit) return false;  // relaxed: as told in set_truncation()
@@ -181,16 +179,12 @@ class Redo : public EngineOn<D> {
       });
       const auto checksum = ~static_cast<std::uint32_t>(crc);
       record.finish(record::header(window.timestamp(), checksum), checksum);
-      const bool flushes_homes = was_empty || lines.size() >= home_lines_;
-      if (flushes_homes) flush_last_homes(slot, was_empty);
+      flush_last_homes(slot, was_empty);
       // Orders: as in append().
       if (!log->make_durable(domain_)) fail();
-      if (flushes_homes) {
-        lines.clear();
-        Log::open_from(slot, start);
-      }
+      Log::open_from(slot, start);
       std::byte* const base = parts_.region->base();  // 5
-      Offset* line = lines.data() + lines.size();
+      Offset* line = lines.data();
       Offset last = ~Offset{0};
       for (const MaskedWrite& write : writes) {
         LogArea::apply(domain_, reinterpret_cast<Word*>(base + write.offset), write);
@@ -423,9 +417,6 @@ class Redo : public EngineOn<D> {
   /// How much of a log of `count` words or records may be in use.
   std::uint64_t usable(std::uint64_t count) const { return (count * usable_part_) >> kPartBits; }
   std::uint64_t unused(std::uint64_t count) const { return count - usable(count); }
-  /// Home words are flushed with one commit of several: a line that each of them stores to, as the
-  /// upper nodes of a tree, is then left alone in between.
-  static constexpr std::size_t kMostHomeLines = 64;
   static constexpr unsigned kPartBits = 32;  // a ring has at most 2^27 words
   /// Of 2^kPartBits. Both logs of a ring are limited in proportion.
   static std::uint64_t usable_part(const EngineParts& parts) {
@@ -513,7 +504,6 @@ class Redo : public EngineOn<D> {
   const bool has_crc_step_ = has_crc32c_step();
   std::mutex log_latch_;             // the right to append to it
   const std::uint64_t usable_part_;  // of each log
-  const std::size_t home_lines_;     // so many lines of a thread are flushed together
   std::atomic<Truncation> mode_;
   std::mutex truncation_;
   std::mutex mode_mutex_;

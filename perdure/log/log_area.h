@@ -121,8 +121,8 @@ class LogArea {
   /// A side log has no head on media, so step 3 does nothing for it. Transactions may be open in
   /// it, and stay.
   ///
-  /// `home_site` kHome: commits complete the home words of those before, so that only a log's
-  /// last records are open; kHomeBulk: none was flushed yet, all records are walked, each
+  /// `home_site` kHome: each commit completes the home words of the one before it, so that only
+  /// each log's last record is open; kHomeBulk: none was flushed yet, all records are walked, each
   /// line once.
   [[nodiscard]] bool truncate(Primitives& primitives, std::uint64_t last_timestamp, Site home_site);
 
