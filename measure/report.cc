@@ -217,16 +217,17 @@ std::string as_json(const Report& report) {
     out["floor"].push_back({{"name", row.name}, {"timing", json_of(row.timing)}});
   out["transactions"] = json::array();
   for (const TransactionRow& row : report.transactions) {
-    out["transactions"].push_back({{"name", row.info.name},
-                                   {"title", row.info.title},
-                                   {"threads", row.threads},
-                                   {"pinned", row.pinned},
-                                   {"perdure", json_of(row.perdure)},
-                                   {"traffic", json_of(row.traffic)},
-                                   {"instructions", row.instructions ? json(*row.instructions) : json()},
-                                   {"floor_lines", row.info.floor_lines},
-                                   {"floor", json_of(row.floor)},
-                                   {"peers", json_of_peers(row.peers, e)}});
+    out["transactions"].push_back(
+        {{"name", row.info.name},
+         {"title", row.info.title},
+         {"threads", row.threads},
+         {"pinned", row.pinned},
+         {"perdure", json_of(row.perdure)},
+         {"traffic", json_of(row.traffic)},
+         {"instructions", row.instructions ? json(*row.instructions) : json()},
+         {"floor_lines", row.info.floor_lines},
+         {"floor", json_of(row.floor)},
+         {"peers", json_of_peers(row.peers, e)}});
   }
   out["logs"] = json::array();
   for (const LogRow& row : report.logs) {

@@ -305,8 +305,7 @@ class Redo : public EngineOn<D> {
     try {
       LogSlot& mine = parts_.logs->slot(slot_index);
       LogSlot& slot = log_slot(slot_index);
-      const std::uint32_t crc =
-          record::checksum(timestamp, {record.data() + 1, record.size() - 1});
+      const std::uint32_t crc = record::checksum(timestamp, {record.data() + 1, record.size() - 1});
       record[0] = record::header(timestamp, crc);
       const std::uint64_t start = slot.log->tail();
       const bool was_empty = Log::is_empty(slot);

@@ -79,7 +79,7 @@ bool LogArea::lay_out(Primitives& primitives, RingLayout layout) {
   bool changed = false;
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     LogSlot& slot = *slots_[i];
-    const RingLayout found = slot.side != nullptr             ? RingLayout::kSideLog
+    const RingLayout found = slot.side != nullptr            ? RingLayout::kSideLog
                              : slot.log.tornbit() != nullptr ? RingLayout::kTornbit
                                                              : RingLayout::kLines;
     if (found == layout) continue;
@@ -357,8 +357,7 @@ bool LogArea::truncate(Primitives& primitives, std::uint64_t last_timestamp, Sit
   AnyDomain domain(primitives);
   lines_.clear();
   for (auto& slot : slots_) {
-    if (!slot->log->is_empty())
-      note_lines(slot->log, slot->unfenced_from, last_timestamp);
+    if (!slot->log->is_empty()) note_lines(slot->log, slot->unfenced_from, last_timestamp);
   }
   begin_side_truncations(domain, last_timestamp, false);
   flush_lines(primitives, home_site);

@@ -21,8 +21,7 @@ struct LogAreaTest : ::testing::TestWithParam<RingLayout> {
     append_words(slot, timestamp, std::move(words));
   }
   void append_words(std::size_t slot, std::uint64_t timestamp, std::vector<Word> words) {
-    const std::uint32_t crc =
-        record::checksum(timestamp, {words.data() + 1, words.size() - 1});
+    const std::uint32_t crc = record::checksum(timestamp, {words.data() + 1, words.size() - 1});
     words[0] = record::header(timestamp, crc);
     ASSERT_TRUE(logs->lay_out(domain, GetParam()));
     ASSERT_TRUE(logs->prepare(domain, slot));
@@ -152,8 +151,8 @@ TEST_P(LogAreaTest, TheRemainsOfATornFirstAppendNeverJoinALaterRecord) {
   const std::vector<Word> whole(ring.words, ring.words + count);
   ASSERT_GE(count, 12u);
   const bool lines = GetParam() == RingLayout::kLines;
-  const std::uint64_t states = lines ? 9 : 2;       // of a line, or of a word
-  const std::uint64_t unit = lines ? 8 : 1;         // words
+  const std::uint64_t states = lines ? 9 : 2;  // of a line, or of a word
+  const std::uint64_t unit = lines ? 8 : 1;    // words
   const auto kept_of_unit = [&](std::uint64_t stores, std::uint64_t word) {
     return lines ? stores > (word + 7) % 8 : stores == 1;  // the header is stored last
   };

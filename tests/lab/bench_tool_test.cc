@@ -20,7 +20,8 @@ struct Output {
 Output run_tool(const std::string& arguments) {
   const char* folder = std::getenv("PERDURE_BIN");
   if (folder == nullptr) throw std::runtime_error("PERDURE_BIN is not set; run this test by ctest");
-  FILE* pipe = ::popen(("'" + std::string(folder) + "/perdure-lab' " + arguments + " 2>/dev/null").c_str(), "r");
+  FILE* pipe = ::popen(
+      ("'" + std::string(folder) + "/perdure-lab' " + arguments + " 2>/dev/null").c_str(), "r");
   if (pipe == nullptr) throw std::runtime_error("popen failed");
   Output output{};
   char buffer[4096];
@@ -93,8 +94,7 @@ TEST(BenchToolTest, OtherLogsAreMeasuredByTurns) {
       "bench --quick --json --no-peers --rows swap-1 --beside mnemosyne/next-commit/tornbit");
   ASSERT_EQ(output.status, 0);
   const json report = json::parse(output.text);
-  EXPECT_EQ(report.at("environment").at("peers"),
-            json::array({"mnemosyne/next-commit/tornbit"}));
+  EXPECT_EQ(report.at("environment").at("peers"), json::array({"mnemosyne/next-commit/tornbit"}));
   for (const json& row : report.at("transactions"))
     expect_timing(row.at("peers").at("mnemosyne/next-commit/tornbit"));
 }
