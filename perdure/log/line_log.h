@@ -151,7 +151,7 @@ class LineLog : public RingLog {
   static constexpr std::uint16_t kHeadSalt = 0x4c48;
 
  private:
-  /// From this many log words on, a second wait costs less than flushing each line.
+  /// From this many log words on, a second wait costs no more than flushing each line.
   static constexpr std::uint64_t kStreamedFrom = 64 * kLineWords;
   static constexpr Word kFirst = Word{1} << 62;
   static constexpr Word kNext = Word{2} << 62;

@@ -40,6 +40,7 @@ class RecordLog {
     tornbit()->append(domain, record);
     return true;
   }
+  // As in the log of the layout, too:
   template <Domain D>
   void erase_from(D& domain, std::uint64_t from) {
     std::visit([&](auto& log) { log.erase_from(domain, from); }, log_);
