@@ -251,11 +251,20 @@ void PoolCore::commit(Context& context, Durability durability) {
       tx.validate_at(timestamp);
     }
     tx.make_visible(timestamp);
+    if (tx.seen() != 0 && durability == Durability::kStrict) engine_->await(tx.seen());
     tx.finish();
   } else {
     engine_->commit(tx, context.slot, durability);
   }
   forget_attempts(context);
+}
+
+void PoolCore::await_seen(const Context& context) noexcept {
+  try {
+    engine_->await(context.tx.seen());
+  } catch (const std::exception&) {
+    // The storage has failed. The exception that is under way goes on; the next call says it.
+  }
 }
 
 void PoolCore::wait_for_starving(const Context& me) const {
@@ -310,6 +319,7 @@ void commit_attempt(PoolCore& core, PoolContext& context, Durability durability)
 }
 void retry_later(PoolCore& core, PoolContext& context) { core.retry_later(context); }
 void abandon(PoolCore& core, PoolContext& context) noexcept {
+  if (context.tx.seen() != 0) core.await_seen(context);
   context.tx.roll_back();
   core.forget_attempts(context);
 }

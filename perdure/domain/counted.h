@@ -88,10 +88,21 @@ class Counted {
     counters_->add(0, 0, 0, 1);
     return inner_.fence(site);
   }
-  bool post(Site site)
+  bool post(Site site, std::uint64_t mark)
     requires PostingDomain<Inner>
   {
-    return inner_.post(site);
+    return inner_.post(site, mark);
+  }
+  bool wait_for(std::uint64_t mark, Site site)
+    requires PostingDomain<Inner>
+  {
+    counters_->add(0, 0, 0, 1);
+    return inner_.wait_for(mark, site);
+  }
+  const std::atomic<std::uint64_t>& durable_mark() const
+    requires PostingDomain<Inner>
+  {
+    return inner_.durable_mark();
   }
 
  private:

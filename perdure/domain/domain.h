@@ -4,6 +4,7 @@
 // slowed down or left out without a change to callers.
 #pragma once
 
+#include <atomic>
 #include <concepts>
 #include <cstddef>
 
@@ -33,10 +34,15 @@ concept Domain =
 /// post           hands over what this thread flushed: durable with the next fence of any thread,
 ///                and before whatever any thread stores from now on and makes durable. It waits for
 ///                nothing. Memory cannot promise that: a line may be evicted at any time. A file in
-///                a private mapping can.
+///                a private mapping can. It gives what it hands over a mark, larger than all before
+///                it; 0: none.
+/// wait_for       returns when what any thread handed over up to a mark is durable; false as fence.
+/// durable_mark   up to which mark that is so.
 template <class D>
-concept PostingDomain = Domain<D> && requires(D d, Site site) {
-  { d.post(site) } -> std::same_as<bool>;
+concept PostingDomain = Domain<D> && requires(D d, Site site, std::uint64_t mark) {
+  { d.post(site, mark) } -> std::same_as<bool>;
+  { d.wait_for(mark, site) } -> std::same_as<bool>;
+  { d.durable_mark() } -> std::same_as<const std::atomic<std::uint64_t>&>;
 };
 
 /// How the domains that have ordinary cached memory under them store.

@@ -155,7 +155,7 @@ TEST(Sync, WhatIsPostedGoesOutWithTheNextFenceOfAnyThreadAndBeforeItsPages) {
   Sync<NotingDevice> domain(group);
   for (int i = 0; i < 3; ++i) {
     domain.flush(memory.data() + 5 * kPageBytes + 8 * i, 8, Site::kUserFlush);
-    EXPECT_TRUE(domain.post(Site::kLogPost));
+    EXPECT_TRUE(domain.post(Site::kLogPost, 0));
   }
   EXPECT_TRUE(calls.writes.empty());
   std::thread([&] {
@@ -171,7 +171,7 @@ TEST(Sync, WhatIsPostedGoesOutWithTheNextFenceOfAnyThreadAndBeforeItsPages) {
   EXPECT_EQ(calls.syncs, 2);
 
   domain.flush(memory.data() + 5 * kPageBytes, 8, Site::kUserFlush);
-  EXPECT_TRUE(domain.post(Site::kLogPost));
+  EXPECT_TRUE(domain.post(Site::kLogPost, 0));
   EXPECT_TRUE(domain.fence(Site::kUserFence));
   EXPECT_EQ(calls.syncs, 3);
 }
@@ -204,7 +204,7 @@ TEST(Sync, APageIsWrittenAsItWasWhenWhatIsPostedWasTaken) {
   const auto commit = [&](Word* record, Word value) {
     domain.store(record, value);
     domain.flush(record, kWordBytes, Site::kLogRecord);
-    EXPECT_TRUE(domain.post(Site::kLogPost));
+    EXPECT_TRUE(domain.post(Site::kLogPost, 0));
     domain.store(home, value);
   };
   commit(log, 1);

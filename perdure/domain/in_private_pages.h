@@ -54,10 +54,20 @@ class InPrivatePages {
     inner_.flush(home(static_cast<const std::byte*>(address)), bytes, site);
   }
   bool fence(Site site) { return inner_.fence(site); }
-  bool post(Site site)
+  bool post(Site site, std::uint64_t mark)
     requires PostingDomain<D>
   {
-    return inner_.post(site);
+    return inner_.post(site, mark);
+  }
+  bool wait_for(std::uint64_t mark, Site site)
+    requires PostingDomain<D>
+  {
+    return inner_.wait_for(mark, site);
+  }
+  const std::atomic<std::uint64_t>& durable_mark() const
+    requires PostingDomain<D>
+  {
+    return inner_.durable_mark();
   }
 
   PrivatePages& pages() { return *pages_; }

@@ -137,10 +137,20 @@ class DropNth {
     if (!omission_->drops(site)) inner_.flush(address, bytes, site);
   }
   bool fence(Site site) { return omission_->drops(site) || inner_.fence(site); }
-  bool post(Site site)
+  bool post(Site site, std::uint64_t mark)
     requires PostingDomain<Inner>
   {
-    return omission_->drops(site) || inner_.post(site);
+    return omission_->drops(site) || inner_.post(site, mark);
+  }
+  bool wait_for(std::uint64_t mark, Site site)
+    requires PostingDomain<Inner>
+  {
+    return omission_->drops(site) || inner_.wait_for(mark, site);
+  }
+  const std::atomic<std::uint64_t>& durable_mark() const
+    requires PostingDomain<Inner>
+  {
+    return inner_.durable_mark();
   }
 
  private:

@@ -20,6 +20,9 @@ namespace perdure {
   X(kLogCommit,                                                                                    \
     "the record is not waited for: home stores overtake it, or an acknowledged transaction is "    \
     "lost")                                                                                        \
+  X(kLogSeen,                                                                                      \
+    "(files) a transaction returns what it read of a commit that is not durable, and that is "     \
+    "lost")                                                                                        \
   X(kLogBody,                                                                                      \
     "(commit-record log) the body is not written back: a commit record may seal words that never " \
     "came")                                                                                        \

@@ -10,7 +10,8 @@
 // post() hands pages over without waiting: they reach the device with the next fence of any thread,
 // and *before* what that fence writes. It is how a log that many threads append to is written: a
 // record is posted, and whatever becomes visible after it, in home pages that another thread
-// happens to write, cannot be durable without it.
+// happens to write, cannot be durable without it. wait_for() waits for what was posted, and for
+// nothing else.
 //
 // A page is written as it stands in the mapping, so it may carry other threads' newer home words.
 // That is harmless: a home word is stored only when its log record is durable or posted. The story
@@ -54,16 +55,29 @@ class SyncGroup {
   }
 
   /// Hands `pending` over (and clears it), to be written before anything that is copied from now
-  /// on.
+  /// on. `mark` is a name under which wait_for() finds it; marks grow. 0: none.
   /// Requires: pages that are posted never go any other way while others use the group.
   /// Durable: after any thread's commit().   False: the storage failed before.   Threads: any.
-  bool post(std::vector<Pages>& pending) {
+  bool post(std::vector<Pages>& pending, std::uint64_t mark) {
     const std::lock_guard lock(mutex_);
     for (const Pages& pages : pending) add(posted_, pages);
     pending.clear();
     ++posts_;
+    if (mark != 0) posted_mark_ = mark;
     return !poisoned();
   }
+
+  /// Waits until what was posted under `mark`, and all before it, is durable.
+  /// Durable: on return.   False: the storage failed, now or before.   Threads: any.
+  bool wait_for(std::uint64_t mark) {
+    if (durable_mark_.load(std::memory_order_acquire) >= mark) return true;
+    std::unique_lock lock(mutex_);
+    mark = std::min(mark, posted_mark_);
+    ++joined_;
+    return write_until(lock, [&] { return durable_mark_.load(std::memory_order_relaxed) >= mark; });
+  }
+  /// The mark up to which all is durable.
+  const std::atomic<std::uint64_t>& durable_mark() const { return durable_mark_; }
 
   /// Writes `pending` (and clears it) and all that is posted, and waits for the device, together
   /// with every thread waiting now.
@@ -80,7 +94,20 @@ class SyncGroup {
     ++joined_;
     batch_.insert(batch_.end(), pending.begin(), pending.end());
     pending.clear();
-    while (done_ < ticket || durable_posts_ < posts) {
+    return write_until(lock, [&] { return done_ >= ticket && durable_posts_ >= posts; });
+  }
+
+  bool poisoned() const { return poisoned_.load(std::memory_order_acquire); }
+  /// Identifies the group; an address would not, because it may be used again.
+  std::uint64_t id() const { return id_; }
+  Device& device() { return device_; }
+
+ private:
+  /// Waits until `done()`. Whoever finds that nobody writes leads: writes what all have brought.
+  /// False: the storage failed.
+  template <class Done>
+  bool write_until(std::unique_lock<std::mutex>& lock, Done done) {
+    while (!done()) {
       if (poisoned()) return false;
       if (writing_) {
         finished_.wait(lock);
@@ -107,12 +134,6 @@ class SyncGroup {
     return !poisoned();
   }
 
-  bool poisoned() const { return poisoned_.load(std::memory_order_acquire); }
-  /// Identifies the group; an address would not, because it may be used again.
-  std::uint64_t id() const { return id_; }
-  Device& device() { return device_; }
-
- private:
   static constexpr std::size_t kCopyBytes = std::size_t{256} << 10;
   /// Where pages stand still while the device reads them.
   class Copy {
@@ -175,15 +196,19 @@ class SyncGroup {
   bool write_posted() {
     std::vector<Pages> pages;
     std::uint64_t posts = 0;
+    std::uint64_t mark = 0;
     {
       const std::lock_guard lock(mutex_);
       pages.swap(posted_);
       posts = posts_;
+      mark = posted_mark_;
     }
     join(pages);
     if (!pages.empty() && !write_copies(pages, posted_copy_, false)) return false;
     const std::lock_guard lock(mutex_);
     durable_posts_ = posts;
+    // Release: whoever sees it need not wait.
+    durable_mark_.store(mark, std::memory_order_release);
     return true;
   }
   /// Writes and waits. `after_posted`: each copy only when the records of what it carries are
@@ -217,7 +242,9 @@ class SyncGroup {
   std::vector<Pages> posted_;
   std::uint64_t posts_ = 0;          // so far
   std::uint64_t durable_posts_ = 0;  // of these
-  Copy home_copy_;                   // the leader's, as is the next
+  std::uint64_t posted_mark_ = 0;
+  std::atomic<std::uint64_t> durable_mark_{0};
+  Copy home_copy_;  // the leader's, as is the next
   Copy posted_copy_;
   std::size_t joined_ = 0;       // threads that brought it
   std::size_t last_joined_ = 0;  // those of the batch before
@@ -241,7 +268,9 @@ class Sync : public CachedStores {
   bool fence(Site) { return group_->commit(pending()); }
   /// What this thread flushed becomes durable with the next fence of any thread, and before what
   /// that one writes.
-  bool post(Site) { return group_->post(pending()); }
+  bool post(Site, std::uint64_t mark) { return group_->post(pending(), mark); }
+  bool wait_for(std::uint64_t mark, Site) { return group_->wait_for(mark); }
+  const std::atomic<std::uint64_t>& durable_mark() const { return group_->durable_mark(); }
 
  private:
   using Pending = std::vector<typename SyncGroup<Device>::Pages>;

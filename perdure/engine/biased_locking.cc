@@ -30,7 +30,7 @@ void barrier_everywhere() { (void)membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED); 
 }  // namespace
 
 struct BiasedLocking::Known {
-  const bool possible = can_have_barriers();
+  bool possible = can_have_barriers();
   std::mutex mutex;
   std::vector<Place*> places;
 };
@@ -51,6 +51,12 @@ void BiasedLocking::end_unless(const Place& me) {
   if (owner == nullptr || owner == &me) return;
   const std::lock_guard lock(known_->mutex);
   if (owner_.load(std::memory_order_relaxed) != &me) end_owner();
+}
+
+void BiasedLocking::forbid() {
+  const std::lock_guard lock(known_->mutex);
+  known_->possible = false;
+  end_owner();
 }
 
 void BiasedLocking::end_owner() {
@@ -78,7 +84,7 @@ bool BiasedLocking::settle(Place& place) {
   const std::uint64_t now = others(place);
   const bool nobody_came = now == place.seen_;
   place.seen_ = now;
-  if (!nobody_came || now == ~std::uint64_t{0}) return false;
+  if (!known_->possible || !nobody_came || now == ~std::uint64_t{0}) return false;
   owner_.store(&place, std::memory_order_relaxed);
   barrier_everywhere();
   if (others(place) == now) {

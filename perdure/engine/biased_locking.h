@@ -91,6 +91,8 @@ class BiasedLocking {
   /// Ends an owner's biased_locking, unless it is `me`: before something is changed past the
   /// transactions.
   void end_unless(const Place& me);
+  /// From now on nobody is the owner.
+  void forbid();
 
  private:
   static constexpr std::uint64_t kPatience = 512;

@@ -60,6 +60,9 @@ class Engine : public Primitives {
   /// Makes `tx` durable and visible, and ends it. Throws Conflict (nothing happened; roll back and
   /// retry) or Exception kPoisoned (whether the transaction survives is decided at the next open).
   virtual void commit(Tx& tx, std::size_t slot, Durability durability) = 0;
+  /// Called before a transaction that only read returns what it has Tx::seen(). Returns when that is
+  /// durable, as far as strict commits wrote it. Errors: throws Exception kPoisoned. Threads: any.
+  virtual void await(std::uint64_t /*seen*/) {}
   /// Returns when everything committed so far is durable. Errors: throws Exception kPoisoned.
   /// Threads: any.
   virtual void sync() = 0;

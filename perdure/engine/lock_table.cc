@@ -14,9 +14,9 @@ constexpr std::size_t kMapped = std::size_t{64} << 10;
 
 }  // namespace
 
-LockTable::LockTable(unsigned bits) : mask_((std::uint64_t{1} << bits) - 1) {
+LockTable::LockTable(unsigned bits) : in_bytes_(((std::uint64_t{1} << bits) - 1) * sizeof(Orec)) {
   if (bytes() < kMapped) {
-    orecs_ = new Orec[mask_ + 1]();
+    orecs_ = new Orec[bytes() / sizeof(Orec)]();
     return;
   }
   // Anonymous zero pages: a table of 2^20 costs memory only where it is used.

@@ -25,8 +25,8 @@ class LockTable {
   LockTable& operator=(const LockTable&) = delete;
 
   Orec& of(Offset offset) const {
-    const std::uint64_t line = offset / kLineBytes;
-    return orecs_[(line ^ (line >> 20)) & mask_];
+    static_assert(kLineBytes == 8 * sizeof(Orec), "the shift and the mask leave a record's offset");
+    return *reinterpret_cast<Orec*>(reinterpret_cast<char*>(orecs_) + (offset / 8 & in_bytes_));
   }
 
   static bool locked(std::uint64_t word) { return (word & 1) != 0; }
@@ -38,8 +38,8 @@ class LockTable {
   }
 
  private:
-  std::size_t bytes() const { return (mask_ + 1) * sizeof(Orec); }
-  std::uint64_t mask_;
+  std::size_t bytes() const { return in_bytes_ + sizeof(Orec); }
+  std::uint64_t in_bytes_;  // of the offset of a record: the last one's
   Orec* orecs_;
 };
 

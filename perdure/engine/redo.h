@@ -32,14 +32,17 @@
 //   3. validate        reads still hold, or Conflict
 //   4. append, fence   crash before the fence ⇒ the record is torn, nothing happened
 //                      crash after it ⇒ recovery replays it: the durability point, the only wait
-//                      on files: append, post, release the log latch, fence; relaxed: no fence.
-//                      Home words that reach the device find the record there, because it was
-//                      posted before (domain/sync.h)
+//                      on files: append, post, release the log latch, and wait later: home words
+//                      that reach the device find the record there, because it was posted before
+//                      (domain/sync.h), and so do records that build on this one
 //   5. store home      their write-back is left to the next commit or to a truncation;
 //                      kEachCommit: flush them and fence; crash here ⇒ replayed; drop the record;
 //                      crash here ⇒ either
-//   6. release locks   others see it only now, so nobody acts on what a crash could undo
-//   7. give back       freed space, when no truncation waits for this commit any more
+//   6. release locks   others see it only now; what they then return waits until it is durable
+//                      (engine/durable_horizon.h)
+//   7. wait            on files: until the log is durable up to the record; relaxed: not at all.
+//                      Nobody waits for this thread meanwhile
+//   8. give back       freed space, when no truncation waits for this commit any more
 // From 2 to 6 nothing can fail but the storage (and memory at 4), and that poisons the pool.
 #pragma once
 
@@ -102,6 +105,7 @@ class Redo : public EngineOn<D> {
   Redo(const EngineParts& parts, D domain)
       : Base(parts, std::move(domain)),
         shared_(Log::kSharedOnFiles && parts.region->domain() == DomainKind::kSync),
+        horizon_(durable_mark(domain_)),
         usable_part_(usable_part(parts)),
         mode_(resolved(Truncation::kAuto)) {}
 
@@ -111,6 +115,7 @@ class Redo : public EngineOn<D> {
   std::unique_ptr<Tx> make_tx(const TxWorld& world, std::size_t slot_index) override {
     auto tx = Base::make_tx(world, slot_index);
     initialise_in_place(*tx);
+    if (shared_) tx->heed(horizon_);
     return tx;
   }
 
@@ -131,8 +136,12 @@ class Redo : public EngineOn<D> {
     Spill<Redo> spill(*this);
     const RecordLog& log = log_slot(slot_index).log;
     spill.write_if_large(tx, log, usable(log->ring().count) / 2, record);
-    const bool waits = durability == Durability::kStrict || !shared_ || forces_home();
-    if (!waits) start_flusher();
+    // What a thread alone commits nobody waits to see, and nobody would see its version.
+    const bool waits_late = shared_ && durability == Durability::kStrict && !forces_home() &&
+                            !tx.alone() && !spill.used();
+    const bool waits =
+        !waits_late && (durability == Durability::kStrict || !shared_ || forces_home());
+    if (durability == Durability::kRelaxed && !waits) start_flusher();
 
     LogLatch latch = make_room(slot_index, record.size(), tx.writes().size());  // 1
     {
@@ -140,11 +149,13 @@ class Redo : public EngineOn<D> {
       const std::uint64_t timestamp = window.timestamp();
       tx.validate_at(timestamp);                            // 3
       append(slot_index, latch, timestamp, record, waits);  // 4
-      store_home(slot_index, tx.writes());                  // 5
-      tx.make_visible(timestamp);                           // 6
+      if (waits_late) horizon_.strict_commit(timestamp);
+      store_home(slot_index, tx.writes());  // 5
+      tx.make_visible(timestamp);           // 6
     }
-    tx.finish();  // 7
-    if (!waits) flusher_.nudge();
+    if (waits_late) await_commit(tx);  // 7
+    tx.finish();                       // 8
+    if (durability == Durability::kRelaxed && !waits) flusher_.nudge();
     if (spill.used()) spill.truncate_logs();
   }
 
@@ -196,7 +207,7 @@ class Redo : public EngineOn<D> {
       lines.assume_size(static_cast<std::size_t>(line - lines.data()));
       if (!plain) tx.make_visible(window.timestamp());  // 6
     }
-    tx.finish();  // 7
+    tx.finish();  // 8
     return true;
   }
 
@@ -209,6 +220,12 @@ class Redo : public EngineOn<D> {
     const CommitWindow window(*parts_.clock, parts_.logs->slot(slot_index));
     append(slot_index, latch, window.timestamp(), record, true);
     store_home(slot_index, writes);
+  }
+
+  void await(std::uint64_t seen) override {
+    if constexpr (PostingDomain<D>) {
+      if (shared_ && !domain_.wait_for(horizon_.wait_target(seen), Site::kLogSeen)) fail();
+    }
   }
 
   void sync() override {
@@ -315,7 +332,7 @@ class Redo : public EngineOn<D> {
           // Orders: this record before the home stores below, whoever writes their pages, and
           // before every record that builds on it. Without it a crash may keep those and lose this
           // one.
-          if (!domain_.post(Site::kLogPost)) fail();
+          if (!domain_.post(Site::kLogPost, timestamp)) fail();
           latch.unlock();
         }
       }
@@ -332,6 +349,26 @@ class Redo : public EngineOn<D> {
     } catch (const std::bad_alloc&) {  // ends as a storage that failed
     }
     fail();
+  }
+  /// Step 7: waits for the record of what is visible already.
+  void await_commit(Tx& tx) {
+    if constexpr (PostingDomain<D>) {
+      // Orders: the record before the acknowledgement. Without it a crash may take back what was
+      //         acknowledged.
+      if (domain_.wait_for(tx.last_timestamp(), Site::kLogCommit)) return;
+      // Before this transaction ends: a thread alone would read what may be lost.
+      tx.forbid_biased_locking();
+      tx.finish();
+      fail();
+    }
+  }
+  static const std::atomic<std::uint64_t>& durable_mark(const D& domain) {
+    if constexpr (PostingDomain<D>) {
+      return domain.durable_mark();
+    } else {
+      static const std::atomic<std::uint64_t> all{~std::uint64_t{0}};  // visible means durable
+      return all;
+    }
   }
   /// Starts the write-back of the home words of the previous commit.
   /// `was_empty`: whether the slot's log was empty before this commit.
@@ -500,6 +537,7 @@ class Redo : public EngineOn<D> {
   }
 
   const bool shared_;  // one log for all threads
+  DurableHorizon horizon_;
   const bool has_crc_step_ = has_crc32c_step();
   std::mutex log_latch_;             // the right to append to it
   const std::uint64_t usable_part_;  // of each log

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <string>
 #include <thread>
 #include <vector>
@@ -60,7 +61,7 @@ void Tx::publish_for_caller(Offset reserved) {
 }
 
 void Tx::begin_specially() {
-  if (looks_apart_) plain_until_ = 0;
+  limit_plain_reads();
   if (always_apart_) began();
   if (announcing_) announced_.store(snapshot_, std::memory_order_release);
 }
@@ -120,13 +121,58 @@ std::size_t Tx::stream_in_place(Offset at, const char* from, std::size_t bytes) 
   return bytes;
 }
 
+void Tx::own_writes() {
+  const LockTable& table = *world_->locks;
+  const std::uint64_t mine = me();
+  // First: locked instructions wait for one miss after the other.
+  for (const MaskedWrite& write : writes_.writes()) __builtin_prefetch(&table.of(write.offset), 1);
+  locks_.reserve(locks_.size() + writes_.size());
+  for (const MaskedWrite& write : writes_.writes()) {
+    LockTable::Orec& orec = table.of(write.offset);
+    std::uint64_t before = orec.load(std::memory_order_acquire);
+    if (before == mine) continue;
+    locks_.push_in_room({&orec, before});
+    if (LockTable::is_unlocked_up_to(before, snapshot_) &&
+        orec.compare_exchange_strong(before, mine, std::memory_order_acq_rel,
+                                     std::memory_order_relaxed)) [[likely]]
+      continue;
+    locks_.pop_back();
+    own(write.offset);
+  }
+}
+
+void Tx::await_owner(const LockTable::Orec& orec) {
+  // Two that wait for each other both come to the end of their patience.
+  const auto free = [&] { return !LockTable::locked(orec.load(std::memory_order_relaxed)); };
+  constexpr int kLooks = 100;
+  for (int looked = 0; looked < kLooks; ++looked) {
+    if (free()) return;
+    __builtin_ia32_pause();
+  }
+  // On memory the owner would be done by now. And whoever sleeps with locks makes others sleep.
+  if (horizon_ == nullptr || !locks_.empty()) conflict();
+  // The owner is not running, or waits for the log latch. It is not woken by yielding: beside other
+  // programs' threads a yield may last for milliseconds.
+  constexpr int kSleeps = 10;
+  for (int slept = 0; slept < kSleeps; ++slept) {
+    std::this_thread::sleep_for(std::chrono::microseconds(20));
+    if (free()) return;
+  }
+  conflict();
+}
+
+void Tx::limit_plain_reads() {
+  plain_until_ = looks_apart_ ? 0 : snapshot_;
+  if (horizon_ != nullptr) plain_until_ = std::min(plain_until_, horizon_->durable());
+}
+
 /// Moves the snapshot to now if nothing that was read has changed; ends the attempt otherwise.
 void Tx::extend() {
   if (!tracked_) conflict();
   const std::uint64_t now = world_->clock->now();
   if (!validate()) conflict();
   snapshot_ = now;
-  plain_until_ = looks_apart_ ? 0 : now;
+  limit_plain_reads();
   if (announcing_) announced_.store(now, std::memory_order_release);
 }
 
@@ -453,6 +499,7 @@ void Tx::end() noexcept {
     ended();
   apart_ = always_apart_;
   stored_apart_ = false;
+  seen_ = 0;
   active_ = alone_ = plain_ = false;
   plain_span_ = 0;
   place_.end();

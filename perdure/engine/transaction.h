@@ -17,6 +17,7 @@
 // of this type have no test for either.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <bit>
 #include <cstring>
@@ -24,6 +25,7 @@
 
 #include "perdure/base/offset_set.h"
 #include "perdure/engine/biased_locking.h"
+#include "perdure/engine/durable_horizon.h"
 #include "perdure/engine/lock_table.h"
 #include "perdure/engine/write_set.h"
 #include "perdure/error.h"
@@ -151,7 +153,7 @@ class alignas(kLineBytes) Tx {
   /// Announces the transaction, so that others can wait until none older than a timestamp is
   /// running (PoolCore::quiesce). Call it before begin().
   void announce() {
-    announcing_ = true;
+    announcing_ = begins_specially_ = true;
     may_be_plain_ = false;
     announced_.store(0, std::memory_order_relaxed);
     // Orders: the announcement before the snapshot is drawn. Without it a committer could miss this
@@ -172,8 +174,7 @@ class alignas(kLineBytes) Tx {
     read_only_ = read_only;
     doomed_ = false;
     snapshot_ = world_->clock->now();
-    if (!read_only)
-      plain_span_ = world_->heap_end->load(std::memory_order_relaxed) - world_->heap_begin;
+    if (!read_only) let_stores_be_plain();
     return true;
   }
   /// Whether the transaction has begun so. It may have allocated and freed since.
@@ -195,6 +196,7 @@ class alignas(kLineBytes) Tx {
     read_only_ = read_only;
     tracked_ = tracked;
     lazy_ = may_be_plain_ && !again;
+    if (lazy_ && !read_only) let_stores_be_plain();
     doomed_ = false;
     alone_ = biased_locking_ != nullptr && place_.begin(*biased_locking_);
     // Whoever updates begins with the snapshot that its last transaction ended with: its reads say
@@ -202,7 +204,7 @@ class alignas(kLineBytes) Tx {
     // line, which every commit writes, is fetched once for a transaction, not twice.
     if (read_only || !may_be_plain_) snapshot_ = world_->clock->now();
     plain_until_ = snapshot_;
-    if (always_apart_ || announcing_) [[unlikely]]
+    if (begins_specially_) [[unlikely]]
       begin_specially();
   }
   bool read_only() const { return read_only_; }
@@ -213,9 +215,7 @@ class alignas(kLineBytes) Tx {
   /// thread has come.) It may end the attempt with a Conflict.
   bool claim_commit() {
     if (alone_) return place_.claim(*biased_locking_);
-    if (lazy_) {
-      for (const MaskedWrite& write : writes_.writes()) own(write.offset);
-    }
+    if (lazy_ && !writes_.empty()) own_writes();
     return true;
   }
   BiasedLocking::Place& place() { return place_; }
@@ -249,6 +249,20 @@ class alignas(kLineBytes) Tx {
     in_place_bytes_ = least_bytes;
   }
   const GrowingArray<InPlace>& in_place() const { return in_place_; }
+
+  // ---- commits that are visible before they are durable -----------------------------------------
+  /// From the next transaction on, seen() says what has to be waited for.
+  void heed(const DurableHorizon& horizon) {
+    horizon_ = &horizon;
+    begins_specially_ = true;
+  }
+  /// The newest version beyond the horizon that it has read; 0: none.
+  std::uint64_t seen() const { return seen_; }
+  /// Called when the storage has failed after others could see a commit: from now on every
+  /// transaction of the pool looks at versions.
+  void forbid_biased_locking() {
+    if (biased_locking_ != nullptr) biased_locking_->forbid();
+  }
 
   std::uint64_t snapshot() const { return snapshot_; }
   /// Called before a commit under `timestamp`, which has been drawn already. Throws Conflict unless
@@ -287,7 +301,7 @@ class alignas(kLineBytes) Tx {
   // ---- what the transaction type of another engine does differently -----------------------------
   /// All its stores go through put_apart(). Call this in the constructor.
   void always_store_apart() {
-    always_apart_ = apart_ = true;
+    always_apart_ = apart_ = begins_specially_ = true;
     may_be_plain_ = false;
   }
   /// Committed words may stand elsewhere than at home: all loads go through committed_word().
@@ -302,6 +316,8 @@ class alignas(kLineBytes) Tx {
   void stored_apart() { stored_apart_ = true; }
   /// Takes the ownership record of `at`. May end the attempt with a Conflict.
   void own(Offset at);
+  /// Takes those of all words in the write set. May end the attempt with a Conflict.
+  void own_writes();
   /// Stores to a new object where it is. False: `at` is in none.
   bool put_in_place(Offset at, Word value, Word mask);
   WriteSet& write_set() { return writes_; }
@@ -405,6 +421,9 @@ class alignas(kLineBytes) Tx {
   /// For when others may be there, or the words stand elsewhere than at home and in the write set.
   Word load_among_others(Offset at);
   [[gnu::noinline]] Word load_in_doubt(Offset at);
+  void let_stores_be_plain() {
+    plain_span_ = world_->heap_end->load(std::memory_order_relaxed) - world_->heap_begin;
+  }
   /// Stores a whole word, not as in a plain transaction.
   void store_word(Offset at, Word value);
   /// For a store of a whole word: takes its ownership record, or sees to it that the commit does.
@@ -434,11 +453,12 @@ class alignas(kLineBytes) Tx {
   void end() noexcept;
   /// Whether words, reads and locks are all that it has.
   bool is_simple() const {
-    return may_be_plain_ && !apart_ && allocated_.empty() && freed_.empty() &&
+    return may_be_plain_ && !apart_ && seen_ == 0 && allocated_.empty() && freed_.empty() &&
            volatile_writes_.empty();
   }
   void finish_all() noexcept;
-  /// The rest of begin() for a transaction that announces itself, or of another engine's type.
+  /// The rest of begin() for a transaction that announces itself, that may see what is not durable,
+  /// or of another engine's type.
   void begin_specially();
   /// end() for a simple one that has released its locks and forgotten its reads.
   void end_plain() noexcept {
@@ -469,6 +489,10 @@ class alignas(kLineBytes) Tx {
   }
   bool still_alone() const { return place_.still_alone(*biased_locking_); }
   void extend();
+  /// Returns when nobody has the ownership record any more; a Conflict if that takes long.
+  [[gnu::noinline, gnu::cold]] void await_owner(const LockTable::Orec& orec);
+  /// Called when the snapshot has moved.
+  void limit_plain_reads();
 
   const TxWorld* world_;
   std::byte* const base_;                // the world's, as the next: nearer
@@ -485,13 +509,16 @@ class alignas(kLineBytes) Tx {
   bool stored_apart_ = false;  // there is something to commit besides the write set
   bool always_apart_ = false;
   bool looks_apart_ = false;
+  bool begins_specially_ = false;
   /// Words that are stored in so many bytes from the heap's begin on go to the write set, and need
   /// no other question. 0: none do.
   std::uint64_t plain_span_ = 0;
   const std::uintptr_t plain_begin_;
   std::uint64_t snapshot_ = 0;
-  std::uint64_t plain_until_ =
-      0;  // what was committed up to this is home: the snapshot, if everything is
+  /// What was committed up to this is home and durable: the snapshot, if everything is.
+  std::uint64_t plain_until_ = 0;
+  const DurableHorizon* horizon_ = nullptr;  // null: everything that is visible is durable
+  std::uint64_t seen_ = 0;                   // beyond it
   GrowingArray<Read> reads_;
   GrowingArray<Lock> locks_;
   WriteSet writes_;
@@ -526,15 +553,17 @@ inline Word Tx::validated(Offset at, Take take) {
     const std::uint64_t before = orec.load(std::memory_order_acquire);
     if (LockTable::locked(before)) [[unlikely]] {
       if (before == me()) return take(Source::kOwned);
-      conflict();
+      await_owner(orec);
+      continue;
     }
     Word value = take(lazy_ && !writes_.empty() ? Source::kOwned : Source::kHome);
     if (LockTable::version(before) > plain_until_) [[unlikely]] {
-      if (!looks_apart_ || LockTable::version(before) > snapshot_) {
+      if (LockTable::version(before) > snapshot_) {
         extend();
         continue;
       }
-      value = take(Source::kApart);
+      if (looks_apart_) value = take(Source::kApart);
+      if (horizon_ != nullptr) seen_ = std::max(seen_, LockTable::version(before));
     }
     if (orec.load(std::memory_order_relaxed) != before) [[unlikely]]
       continue;
@@ -553,7 +582,8 @@ inline void Tx::own(Offset at) {
     std::uint64_t before = orec.load(std::memory_order_acquire);
     if (LockTable::locked(before)) {
       if (before == me()) return;
-      conflict();
+      await_owner(orec);
+      continue;
     }
     refuse_unless_storable(at);
     if (LockTable::version(before) > snapshot_) {

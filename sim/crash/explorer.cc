@@ -160,9 +160,10 @@ bool Explorer::record() {
     std::uint64_t acked = 0;
     for (std::uint64_t step = 0; step <= subject_.steps; ++step) {
       if (step > 0) session->step(step);
+      if (session->durable(step)) acked = step;
+      lab_.trace().mark(acked, step);  // now: what looks at it may wait until it is durable
       if (auto bad = session->check(step)) return "step " + std::to_string(step) + ": " + *bad;
       if (auto bad = session->audit()) return "step " + std::to_string(step) + ": " + *bad;
-      if (session->durable(step)) acked = step;
       lab_.trace().mark(acked, step + 1);
     }
     return std::nullopt;
@@ -191,10 +192,11 @@ std::optional<std::string> Explorer::live(Bounds bounds, std::uint64_t file_byte
     lab_.trace().mark(acked, step + 1);
     for (unsigned i = 0; i < resume_steps; ++i) {
       session->step(++step);
+      if (session->durable(step)) acked = step;
+      lab_.trace().mark(acked, step);
       auto bad = session->check(step);
       if (!bad) bad = session->audit();
       if (bad) return "recovered, but after the next step, " + std::to_string(step) + ": " + *bad;
-      if (session->durable(step)) acked = step;
       lab_.trace().mark(acked, step + 1);
     }
     return std::nullopt;

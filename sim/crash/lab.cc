@@ -56,6 +56,7 @@ class Companion {
 
 thread_local std::unique_ptr<Companion> companion;
 thread_local bool companion_used = false;
+thread_local std::function<void(Trace&)> meanwhile;
 
 }  // namespace
 
@@ -65,17 +66,20 @@ void on_second_thread(const std::function<void()>& work) {
   companion->run(work);
 }
 
+void while_waiting(std::function<void(Trace&)> work) { meanwhile = std::move(work); }
+void run_while_waiting(Trace& trace) {
+  if (const auto work = std::exchange(meanwhile, nullptr)) work(trace);
+}
+
 Lab::Lab(Model model, std::uint64_t bytes, const Omission& omission)
-    : model_(model),
-      bytes_(bytes),
-      memory_(bytes),
-      trace_(memory_.base()),
-      group_(SimDevice(trace_), memory_.base()),
-      omission_(omission) {}
+    : model_(model), bytes_(bytes), memory_(bytes), trace_(memory_.base()), omission_(omission) {
+  group_.emplace(SimDevice(trace_), memory_.base());
+}
 
 Lab::~Lab() {
   begin(0);
   companion.reset();
+  meanwhile = nullptr;
   companion_used = false;
 }
 
@@ -83,12 +87,13 @@ void Lab::begin(std::uint64_t file_bytes) {
   // What the last process flushed but never fenced is forgotten with it. The lists of Sync are per
   // thread.
   trace_.enable(false);
-  const auto drain = [this] { (void)SimDomain(model_, trace_, group_).fence(Site{}); };
+  const auto drain = [this] { (void)SimDomain(model_, trace_, *group_).fence(Site{}); };
   if (model_ == Model::kFile) {
     drain();
     if (companion_used) companion->run(drain);
     companion_used = false;
   }
+  group_.emplace(SimDevice(trace_), memory_.base());
   trace_.enable(true);
   trace_.clear();
   executions();

@@ -8,6 +8,7 @@
 #include <array>
 #include <cstddef>
 #include <functional>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -47,12 +48,18 @@ class SimDevice {
   std::vector<std::pair<Offset, std::uint64_t>> written_;  // since the last sync
 };
 
+/// `work` runs once, when the calling thread is about to wait for what others can see already: how something is done in
+/// the middle of a commit.
+void while_waiting(std::function<void(Trace&)> work);
+/// Runs it, if there is any.
+void run_while_waiting(Trace& trace);
+
 /// The domain under test: memory that is recorded, or a file whose device is. Home stores are
 /// recorded in both, so that a session can be undone.
 class SimDomain {
  public:
   SimDomain(Model model, Trace& trace, SyncGroup<SimDevice>& group)
-      : model_(model), recorded_(trace), file_(group) {}
+      : model_(model), trace_(&trace), recorded_(trace), file_(group) {}
   void store(Word* home, Word value) { recorded_.store(home, value); }
   void merge(Word* home, Word value, Word mask) { recorded_.merge(home, value, mask); }
   void write_through(Word* home, const Word* words, std::size_t count, Site site) {
@@ -68,10 +75,18 @@ class SimDomain {
   bool fence(Site site) {
     return model_ == Model::kFile ? file_.fence(site) : recorded_.fence(site);
   }
-  bool post(Site site) { return model_ == Model::kFile ? file_.post(site) : fence(site); }
+  bool post(Site site, std::uint64_t mark) {
+    return model_ == Model::kFile ? file_.post(site, mark) : fence(site);
+  }
+  bool wait_for(std::uint64_t mark, Site site) {
+    run_while_waiting(*trace_);
+    return file_.wait_for(mark, site);
+  }
+  const std::atomic<std::uint64_t>& durable_mark() const { return file_.durable_mark(); }
 
  private:
   Model model_;
+  Trace* trace_;
   Recorded recorded_;
   Sync<SimDevice> file_;
 };
@@ -91,7 +106,7 @@ class Lab final : private Backing {
   std::uint64_t bytes() const { return bytes_; }
   const SharedMemory& memory() const { return memory_; }
   Model model() const { return model_; }
-  LabDomain domain() { return {omission_, SimDomain(model_, trace_, group_)}; }
+  LabDomain domain() { return {omission_, SimDomain(model_, trace_, *group_)}; }
   DomainKind domain_kind() const {
     switch (model_) {
       case Model::kMemory: return DomainKind::kAdr;
@@ -125,7 +140,7 @@ class Lab final : private Backing {
   std::uint64_t bytes_;
   SharedMemory memory_;
   Trace trace_;
-  SyncGroup<SimDevice> group_;
+  std::optional<SyncGroup<SimDevice>> group_;  // each process has its own
   Omission omission_;
   std::uint64_t file_bytes_ = 0;
   std::vector<Growth> growths_;

@@ -131,10 +131,68 @@ Scenario relaxed() {
   return s;
 }
 
+/// Each word of the root is the number of the step that was committed last.
+std::uint64_t last_step(Pool& pool) {
+  Words& words = root_of<Words>(pool, "words");
+  return pool.read_only([&](Tx& tx) { return tx.load(words[0]); });
+}
+void commit_step(Pool& pool, std::uint64_t step) {
+  Words& words = root_of<Words>(pool, "words");
+  pool.atomically([&](Tx& tx) {
+    if (tx.load(words[0]) != step - 1) throw Exception(Code::kCorrupt, "a step is missing");
+    for (auto& word : words) tx.store(word, step);
+  });
+}
+
+/// While one thread waits for its commit, another sees it: every other time it commits what builds on it, in between it
+/// reads it and returns. What has returned must not be lost, and nothing may be there without what it builds on.
+Scenario seen_early() {
+  Scenario s = shared_words("seen-early",
+                            "what others see of a commit that still waits for the device is never "
+                            "lost once they have returned",
+                            12, 64, [](Pool&, std::uint64_t, const Work&) {});
+  // Both threads are there: one alone would show its commits to nobody.
+  s.open = [](Pool& pool) -> std::shared_ptr<void> {
+    pool.read_only([](Tx&) {});
+    on_second_thread([&] { pool.read_only([](Tx&) {}); });
+    return nullptr;
+  };
+  s.step = [](Pool& pool, std::uint64_t step) {
+    if (last_step(pool) >= step) return;  // the step before has made it
+    const bool builds_on = step % 4 == 1;
+    const bool reads = step % 4 == 3;
+    if (builds_on) {
+      while_waiting([&, step](Trace& trace) {
+        trace.mark(step - 1, step + 1);
+        on_second_thread([&] { commit_step(pool, step + 1); });
+        trace.mark(step + 1, step + 1);
+      });
+    }
+    if (reads) {
+      while_waiting([&, step](Trace& trace) {
+        std::uint64_t seen = 0;
+        on_second_thread([&] { seen = last_step(pool); });
+        if (seen != step) throw Exception(Code::kCorrupt, "a commit is not seen");
+        trace.mark(step, step);
+      });
+    }
+    commit_step(pool, step);
+    while_waiting(nullptr);
+  };
+  s.check = [check = s.check](Pool& pool, std::uint64_t step) {
+    auto wrong = check(pool, step);
+    return wrong && step % 4 == 1 && !check(pool, step + 1) ? std::nullopt : wrong;
+  };
+  s.memory = false;  // there nobody sees a commit before it is durable
+  s.geometry.ring_bytes = 8 << 10;
+  return s;
+}
+
 }  // namespace
 
 std::vector<Scenario> thread_scenarios() {
   return {relaxed(),
+          seen_early(),
           turns(),
           foreign_checkpoint(),
           idle_log(),
