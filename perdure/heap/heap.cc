@@ -292,8 +292,11 @@ void Heap::release(Offset object) {
   const std::uint8_t size_class = block.size_class.load(std::memory_order_relaxed);
   const std::uint64_t bit = std::uint64_t{1} << (place.object % 64);
   ObjectBits& bits = block.bits[place.object / 64];
+  // Whether it is kept comes first: as soon as it is free another thread may take it, and keep it
+  // when it frees it in turn.
+  const std::uint64_t kept = bits.kept.load(std::memory_order_relaxed);
   const std::uint64_t before = bits.free.fetch_or(bit, std::memory_order_release);
-  refuse_second_free((before | bits.kept.load(std::memory_order_relaxed)) & bit);
+  refuse_second_free((before | kept) & bit);
   // The count last: once it says that every object is free, the block may be reclaimed and become
   // anything.
   block.free_objects.fetch_add(1, std::memory_order_seq_cst);
