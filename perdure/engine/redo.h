@@ -153,8 +153,11 @@ class Redo : public EngineOn<D> {
       store_home(slot_index, tx.writes());  // 5
       tx.make_visible(timestamp);           // 6
     }
-    if (waits_late) await_commit(tx);  // 7
-    tx.finish();                       // 8
+    if (waits_late) {
+      tx.let_go();       // 8, as nobody is to wait for 7
+      await_commit(tx);  // 7
+    }
+    tx.finish();  // 8
     if (durability == Durability::kRelaxed && !waits) flusher_.nudge();
     if (spill.used()) spill.truncate_logs();
   }

@@ -475,14 +475,22 @@ void Tx::store_volatile() noexcept {
 void Tx::make_visible(std::uint64_t timestamp) noexcept {
   if (!volatile_writes_.empty()) store_volatile();
   last_timestamp_ = snapshot_ = timestamp;
+  // Whoever has freed something keeps its locks: another transaction that frees the same object and
+  // gets its ownership record asks the heap, which must know of it by then.
+  if (freed_.empty()) let_go();
+}
+
+void Tx::let_go() noexcept {
+  for (const HeapObject& object : freed_) world_->heap->release(object, *heap_cache_);
+  freed_.clear();
   // Release: whoever sees the new version sees the home stores made under the lock.
   for (const Lock& lock : locks_)
-    lock.orec->store(LockTable::unlocked(timestamp), std::memory_order_release);
+    lock.orec->store(LockTable::unlocked(last_timestamp_), std::memory_order_release);
   locks_.clear();
 }
 
 void Tx::finish_all() noexcept {
-  for (const HeapObject& object : freed_) world_->heap->release(object, *heap_cache_);
+  let_go();
   reads_.clear();
   end();
 }

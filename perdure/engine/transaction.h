@@ -281,6 +281,9 @@ class alignas(kLineBytes) Tx {
     reads_.clear();
     end_plain();
   }
+  /// The first part of finish(), where nothing is to wait for the rest of it: gives freed space back,
+  /// and then releases the locks that a transaction keeps until the heap knows what it has freed.
+  void let_go() noexcept;
   /// Undoes everything. Never fails.
   void roll_back() noexcept;
   /// Gives the small objects that the thread freed, and keeps for itself, to everyone. Called when
@@ -456,6 +459,7 @@ class alignas(kLineBytes) Tx {
     return may_be_plain_ && !apart_ && seen_ == 0 && allocated_.empty() && freed_.empty() &&
            volatile_writes_.empty();
   }
+  void finish_all() noexcept;
   void finish_all() noexcept;
   /// The rest of begin() for a transaction that announces itself, that may see what is not durable,
   /// or of another engine's type.
