@@ -460,7 +460,6 @@ class alignas(kLineBytes) Tx {
            volatile_writes_.empty();
   }
   void finish_all() noexcept;
-  void finish_all() noexcept;
   /// The rest of begin() for a transaction that announces itself, that may see what is not durable,
   /// or of another engine's type.
   void begin_specially();
