@@ -93,7 +93,8 @@ class Pool {
   auto atomically(Durability durability, Body&& body) {
     return run(std::forward<Body>(body), false, durability);
   }
-  /// The same for transactions that only read: no flush, no fence, no log. A store in it throws
+  /// The same for transactions that only read: no flush, no fence, no log. On files it returns only
+  /// when what it has read of other threads' strict transactions is durable. A store in it throws
   /// kMisuse.
   template <class Body>
   auto read_only(Body&& body) {

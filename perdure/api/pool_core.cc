@@ -251,7 +251,10 @@ void PoolCore::commit(Context& context, Durability durability) {
       tx.validate_at(timestamp);
     }
     tx.make_visible(timestamp);
-    if (tx.seen() != 0 && durability == Durability::kStrict) engine_->await(tx.seen());
+    if (tx.seen() != 0 && durability == Durability::kStrict) {
+      tx.let_go();
+      engine_->await(tx.seen());
+    }
     tx.finish();
   } else {
     engine_->commit(tx, context.slot, durability);
@@ -259,9 +262,10 @@ void PoolCore::commit(Context& context, Durability durability) {
   forget_attempts(context);
 }
 
-void PoolCore::await_seen(const Context& context) noexcept {
+void PoolCore::await_seen(std::uint64_t seen) noexcept {
+  if (seen == 0) return;
   try {
-    engine_->await(context.tx.seen());
+    engine_->await(seen);
   } catch (const std::exception&) {
     // The storage has failed. The exception that is under way goes on; the next call says it.
   }
@@ -319,9 +323,10 @@ void commit_attempt(PoolCore& core, PoolContext& context, Durability durability)
 }
 void retry_later(PoolCore& core, PoolContext& context) { core.retry_later(context); }
 void abandon(PoolCore& core, PoolContext& context) noexcept {
-  if (context.tx.seen() != 0) core.await_seen(context);
+  const std::uint64_t seen = context.tx.seen();
   context.tx.roll_back();
   core.forget_attempts(context);
+  core.await_seen(seen);
 }
 
 }  // namespace detail

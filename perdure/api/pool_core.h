@@ -48,8 +48,9 @@ class PoolCore {
   void begin(Context& context, bool read_only);
   /// Commits what the context's transaction did. Throws Conflict or Exception (see Engine::commit).
   void commit(Context& context, Durability durability = Durability::kStrict);
-  /// Called before an exception leaves the transaction, which may tell what it has read.
-  void await_seen(const Context& context) noexcept;
+  /// Called before an exception leaves a transaction that has Tx::seen() so much, as it may tell
+  /// what was read. Returns when that is durable, or when the storage has failed.
+  void await_seen(std::uint64_t seen) noexcept;
   /// Called after a Conflict: rolls back, then waits a little, longer each time, so that one of the
   /// rivals gets through. After kPatience Conflicts the others make way.
   void retry_later(Context& context);

@@ -6,6 +6,7 @@
 //   2. one that only read remembers the newest version that it met beyond the horizon, and waits
 //   3. what a relaxed commit wrote is waited for by nobody, unless a strict one came after it
 // Source: early lock release; controlled lock violation (SIGMOD 2013).
+// Threads: any.
 #pragma once
 
 #include <algorithm>
@@ -27,11 +28,15 @@ class DurableHorizon {
   std::uint64_t wait_target(std::uint64_t seen) const {
     return std::min(seen, last_strict_.load(std::memory_order_acquire));
   }
-  /// Called by a strict commit between the post of its record and the release of its locks.
-  /// Requires: timestamps grow from call to call.
+  /// Called by a strict commit between the post of its record and the release of its locks. A later
+  /// commit may come first, as the log latch is released by then: what it said stays.
   void strict_commit(std::uint64_t timestamp) {
+    std::uint64_t last = last_strict_.load(std::memory_order_relaxed);
     // Release is enough: whoever meets the commit's version has acquired its ownership record.
-    last_strict_.store(timestamp, std::memory_order_release);
+    while (last < timestamp &&
+           !last_strict_.compare_exchange_weak(last, timestamp, std::memory_order_release,
+                                               std::memory_order_relaxed)) {
+    }
   }
 
  private:

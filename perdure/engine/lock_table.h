@@ -12,8 +12,8 @@
 
 namespace perdure {
 
-/// One ownership record per 64-byte line, hashed. Unlocked: version << 1. Locked: the owner's
-/// address | 1.
+/// One ownership record per 64-byte line; lines that lie a multiple of the table's reach apart share
+/// one. Unlocked: version << 1. Locked: the owner's address | 1.
 class LockTable {
  public:
   using Orec = std::atomic<std::uint64_t>;

@@ -14,7 +14,7 @@
 //             (4) On files all threads append to one log, under a latch: threads that wait for the
 //             device together then share one write of one range, and the log keeps the order of
 //             commits, so that a commit need not be durable before another builds on it
-//             (Durability::kRelaxed). The latch costs nothing compared with the device.
+//             (engine/durable_horizon.h). The latch costs nothing compared with the device.
 //
 // Over a private mapping of memory (domain/in_private_pages.h; Placement::kPrivatePages) step 5
 // stores in private pages, and a truncation, by default in the background, copies the words home

@@ -593,6 +593,9 @@ inline void Tx::own(Offset at) {
       extend();
       continue;
     }
+    // What it reads there from now on, it reads as its own.
+    if (horizon_ != nullptr && LockTable::version(before) > plain_until_)
+      seen_ = std::max(seen_, LockTable::version(before));
     // Acquire: pairs with the release of the last owner, whose home stores must be seen by
     //          owned_word().
     locks_.push_back({&orec, before});  // first: out of memory later, the lock would be for ever

@@ -369,8 +369,8 @@ std::vector<Scenario> transaction_scenarios() {
       cells("small-laps", "many small records fill the ring and wrap it", 140, 1, 1),
       streamed(),
       in_tornbit_logs(laps()),
-      in_tornbit_logs(
-          cells("lines", "one transaction over six lines is there whole or not at all", 4, 6, 9)),
+      in_tornbit_logs(cells("lines", "one transaction over six lines is there whole or not at all",
+                            4, 6, 9)),
       in_tornbit_logs(spilled()),
       two_page_ring(),
       spilled(),

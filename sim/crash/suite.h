@@ -16,7 +16,7 @@ namespace perdure::crash {
 
 struct SuiteOptions {
   Options explore;
-  std::optional<Options> hunt;    // how canaries are hunted; without it, as scenarios are explored
+  std::optional<Options> hunt;  // how canaries are hunted; without it, as scenarios are explored
   std::vector<std::string> only;  // scenario names; empty: all
   bool canaries = true;
   unsigned threads = 2;
