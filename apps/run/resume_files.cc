@@ -2,8 +2,10 @@
 #include "apps/run/resume_files.h"
 
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <cstdint>
@@ -63,10 +65,18 @@ void judge_mapped_files(const Image& image) {
 
 files::FileId id_of(const FileRecord& file) { return {file.device, file.inode, file.generation}; }
 
+/// A file that the kernel makes up (/proc/self/status, /proc/meminfo). The program's own are there again when it is,
+/// and all of them have another device in each PID namespace: nothing can be said of them beforehand.
+bool is_view(const OpenFile& each) {
+  struct statfs system{};
+  return each.path.starts_with("/proc/") && ::statfs("/proc", &system) == 0 &&
+         system.f_type == PROC_SUPER_MAGIC;
+}
+
 void judge_open_files(const Image& image, const std::string& directory) {
   for (const OpenFile& each : image.files) {
     if (each.file.kind != FileKind::kRegular && each.file.kind != FileKind::kDirectory) continue;
-    if (each.file.deleted != 0) continue;
+    if (each.file.deleted != 0 || is_view(each)) continue;
     struct stat now{};
     if (::stat(each.path.c_str(), &now) != 0)
       throw Exception(Code::kNotFound, each.path +
@@ -119,7 +129,8 @@ void bring_files_back(const std::string& directory) {
   for (const OpenFile& each : image.files) {
     // To a standard stream others write, too: this tool, for one.
     const bool was_written = each.file.descriptor > 2 && each.file.kind == FileKind::kRegular &&
-                             each.file.deleted == 0 && (each.file.flags & O_ACCMODE) != O_RDONLY;
+                             each.file.deleted == 0 && !is_view(each) &&
+                             (each.file.flags & O_ACCMODE) != O_RDONLY;
     if (was_written)
       written.push_back({each.path, id_of(each.file), each.file.bytes,
                          static_cast<std::int64_t>(each.file.modified_ns)});

@@ -23,6 +23,7 @@
 
 #include "perdure/arena.h"
 #include "perdure/base/words.h"
+#include "tests/small_pool.h"
 
 namespace perdure {
 namespace {
@@ -84,14 +85,19 @@ Cost measure(std::uint64_t* words, const Load& load, Enclose enclose) {
   return {wall.count() / count, (cpu_seconds() - cpu) * 1e9 / count};
 }
 
-std::string arena_file() {
-  const char* asked = std::getenv("PERDURE_ARENA_DIR");
-  const std::string directory = asked != nullptr ? asked : std::filesystem::temp_directory_path();
-  return directory + "/cost.arena";
-}
+/// On the file system that PERDURE_ARENA_DIR names, or with other temporary files.
+class ArenaCost : public testing::Test {
+ protected:
+  static std::string parent() {
+    const char* asked = std::getenv("PERDURE_ARENA_DIR");
+    return asked != nullptr ? asked + std::string("/") : testing::TempDir();
+  }
 
-TEST(ArenaCost, RandomStoresTo64Megabytes) {
-  const std::string file = arena_file();
+  const TempDir directory{parent()};
+  const std::string file = directory / "cost.arena";
+};
+
+TEST_F(ArenaCost, RandomStoresTo64Megabytes) {
   std::vector<std::uint64_t> plain(kWords, 1);
   const Cost dense = measure(plain.data(), kDense, [](auto body) { body(); });
   const Cost sparse = measure(plain.data(), kSparseLoad, [](auto body) { body(); });
@@ -162,7 +168,7 @@ TEST(ArenaCost, RandomStoresTo64Megabytes) {
 
 /// 256 MiB that are in memory, of which four threads write 5 MiB, whole pages at random, in each
 /// epoch of 100 ms.
-TEST(ArenaCost, GoalFourThreadsAreStoppedForTwoMilliseconds) {
+TEST_F(ArenaCost, GoalFourThreadsAreStoppedForTwoMilliseconds) {
   constexpr std::uint64_t kBytes = std::uint64_t{256} << 20;
   constexpr std::uint64_t kShare = kBytes / kPageBytes / 4;
   constexpr std::chrono::milliseconds kEpoch(100);
@@ -173,7 +179,6 @@ TEST(ArenaCost, GoalFourThreadsAreStoppedForTwoMilliseconds) {
   options.capacity_bytes = kBytes + (std::uint64_t{16} << 20);
   options.epoch = kEpoch;
   options.durable = ArenaDurable::kProcess;
-  const std::string file = arena_file();
   std::filesystem::remove(file);
   auto arena = Arena::create(file, options).value();
   auto* bytes = static_cast<char*>(arena.allocate(kBytes));
@@ -215,8 +220,7 @@ TEST(ArenaCost, GoalFourThreadsAreStoppedForTwoMilliseconds) {
   std::filesystem::remove(file);
 }
 
-TEST(ArenaCost, GoalBlocksAreWrittenWithAThirdMoreAtMost) {
-  const std::string file = arena_file();
+TEST_F(ArenaCost, GoalBlocksAreWrittenWithAThirdMoreAtMost) {
   std::printf("written for a changed block of 64 bytes (goal: log 1.3 x, and 5 %%)\n");
   for (const std::uint64_t blocks : {1, 2, 4, 8, 16}) {  // in a page
     ArenaOptions options;

@@ -51,7 +51,8 @@ INSTANTIATE_TEST_SUITE_P(Descriptors, KindsTest,
                                            Kind{"epolls", 2500}, Kind{"signal_files", 2500},
                                            Kind{"memory_files", 2000}, Kind{"queues", 2500},
                                            Kind{"timers", 600}, Kind{"pending_signals", 1200},
-                                           Kind{"locks", 2500}, Kind{"attributes", 2500}),
+                                           Kind{"locks", 2500}, Kind{"attributes", 2500},
+                                           Kind{"views", 2500}),
                          [](const auto& each) { return std::string(each.param.name); });
 
 TEST_F(RunTest, ServersGoOnAfterKills) {
