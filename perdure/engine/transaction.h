@@ -119,6 +119,12 @@ class alignas(kLineBytes) Tx {
   /// Errors: Exception kMisuse for a foreign pointer.
   std::size_t usable_bytes(const void* object);
 
+  // ---- the face of structures that keep something outside transactions --------------------------
+  /// Takes the ownership record of the word at `word`, which a store may leave to the commit: from
+  /// now on whoever else reads the word meets this transaction, or has read it before.
+  /// Errors: may end the attempt with a Conflict.
+  void own_now(const Word& word) { own(offset_of(&word)); }
+
   // ---- the face of wraps (perdure/wraps.h) ------------------------------------------------------
   /// Stores the bytes of the value that the mask selects.
   void store_bytes(const MaskedWrite& write) {

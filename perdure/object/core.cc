@@ -222,8 +222,9 @@ void ObjectCore::consider(Session& session, Offset object) {
   const bool orphan = (state & kOrphan) != 0;
   if ((state & kDead) != 0 || (!orphan && object_layout::count_of(state) != 0)) return;
   const Word type = state & kTypeMask;
-  // First the mark, by which this transaction has the object's lock, then the question. A thread
-  // that takes a handle does it in the other order (hold), so one of the two sees the other.
+  // First the object's ownership record, then the question. A thread that takes a handle does it in
+  // the other order (hold), so one of the two sees the other.
+  if (session.tx != nullptr) session.tx->own_now(header.state);
   session.store(header.state, type | kDead);
   if (handles_->keep_orphan(object)) {
     if (orphan) return session.store(header.state, state);
