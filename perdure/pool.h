@@ -78,8 +78,11 @@ class Pool {
   ///           rethrown.
   /// Durable:  on return.   Cost: one fence, and none if nothing was written.
   /// Nesting:  flat; an inner call is part of the outer transaction.
-  /// Errors:   throws Exception kNoSpace, kMisuse (rolled back) or kPoisoned (the storage failed).
-  /// Threads:  any number, up to the pool's log_slots at the same time. Long transactions are not
+  /// Errors:   throws Exception kNoSpace, kMisuse (rolled back) or kPoisoned (the storage failed);
+  ///           kMisuse inside a transaction on another pool, which could run again and not take
+  ///           this one back.
+  /// Threads:  any number. Of updates up to the pool's log_slots run at the same time, more wait for
+  ///           one of these to end (for at most ten seconds, then kBusy). Long transactions are not
   ///           starved by short ones: after some attempts the others make way for one (for at most
   ///           a second each).
   template <class Body>
@@ -179,7 +182,8 @@ class Pool {
 /// One thread's context in an open pool: its transaction and its log.
 struct PoolContext {
   Tx& tx;
-  const std::size_t slot;
+  const std::size_t number;  // of the pool's contexts
+  PoolContext* const older;  // the next in the pool's list of them, or null
   unsigned attempts = 0;
 };
 
@@ -194,9 +198,9 @@ struct LastUsed {
 // Found without a call also by code that becomes part of a shared object.
 [[gnu::tls_model("initial-exec")]] extern constinit thread_local LastUsed last_used;
 
-/// The calling thread's context; made on first use. Errors: throws Exception kMisuse after fork or
-/// with more threads than the pool has logs.
-PoolContext& context_of(PoolCore& core);
+/// The calling thread's context; made on first use. Errors: throws Exception kMisuse after fork, for
+/// an update inside a transaction on another pool, and by an engine with fewer logs than threads.
+PoolContext& context_of(PoolCore& core, bool read_only);
 void begin_attempt(PoolCore& core, PoolContext& context, bool read_only);
 /// Throws Conflict or Exception (see Engine::commit).
 void commit_attempt(PoolCore& core, PoolContext& context, Durability durability);
@@ -249,8 +253,8 @@ template <class Body>
 std::invoke_result_t<Body&, Tx&> Pool::run(Body&& body, bool read_only, Durability durability) {
   static_assert(!std::is_reference_v<std::invoke_result_t<Body&, Tx&>>,
                 "perdure: a transaction returns a value or a pointer, not a reference");
-  PoolContext& context =
-      detail::last_used.pool == id_ ? *detail::last_used.context : detail::context_of(*core_);
+  PoolContext& context = detail::last_used.pool == id_ ? *detail::last_used.context
+                                                       : detail::context_of(*core_, read_only);
   Tx& tx = context.tx;
   if (tx.active()) return body(tx);
   return attempt(*core_, context, read_only, durability, [&] { return body(tx); }, [] {});

@@ -42,7 +42,7 @@ struct InLogTest : ::testing::TestWithParam<Truncation> {
     if (GetParam() == Truncation::kBackground) pool.set_truncation(Truncation::kBackground);
     return killed.back()->pool(engine).value();
   }
-  LogSlot& slot() { return core_of(pool).logs().slot(core_of(pool).context().slot); }
+  LogSlot& slot() { return core_of(pool).logs().slot(core_of(pool).context().tx.slot()); }
   XilLog& log() { return *blurred::XilSideLog::of(slot()).log(); }
   Image image = Image::formatted(kTiny);
   std::vector<std::unique_ptr<Image>> killed;

@@ -86,14 +86,14 @@ Cost measure(std::uint64_t* words, const Load& load, Enclose enclose) {
 }
 
 /// On the file system that PERDURE_ARENA_DIR names, or with other temporary files.
-class ArenaCost : public testing::Test {
+class ArenaCost : public ::testing::Test {
  protected:
   static std::string parent() {
     const char* asked = std::getenv("PERDURE_ARENA_DIR");
-    return asked != nullptr ? asked + std::string("/") : testing::TempDir();
+    return asked != nullptr ? asked + std::string("/") : ::testing::TempDir();
   }
 
-  const TempDir directory{parent()};
+  const testing::TempDir directory{parent()};
   const std::string file = directory / "cost.arena";
 };
 

@@ -5,12 +5,15 @@
 
 #include <algorithm>
 #include <chrono>
+#include <condition_variable>
 #include <cstring>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <thread>
 
 #include "perdure/base/crc32c.h"
+#include "perdure/base/waiting.h"
 
 namespace perdure {
 
@@ -39,15 +42,49 @@ std::uint64_t nanoseconds_since(std::chrono::steady_clock::time_point start) {
 
 }  // namespace
 
-/// The contexts of a pool and who may have them. Outlives the pool while a thread still holds one.
+/// The contexts of a pool and who may have them, and so for its logs' slots. Outlives the pool while
+/// a thread still holds a context.
+///
+/// A thread keeps the slot of its last update. Where the engine lends slots, and none is free,
+/// another thread takes it from one that is in no transaction; or waits until one ends an update and
+/// passes its slot on, first come, first served.
 struct PoolCore::Hub {
-  std::mutex mutex;
   struct Owned {
     std::unique_ptr<Tx> tx;
     std::unique_ptr<Context> context;
   };
+  struct Waiting {
+    std::size_t slot = Tx::kNoSlot;  // that it was given
+  };
+
+  /// A slot that nobody uses; Tx::kNoSlot: there is none.
+  std::size_t find_slot() {
+    if (!free_slots.empty()) {
+      const std::size_t slot = free_slots.back();
+      free_slots.pop_back();
+      return slot;
+    }
+    if (!lends_slots) return Tx::kNoSlot;
+    for (const Owned& owned : contexts) {
+      const std::size_t slot = owned.tx->take_slot_away();
+      if (slot != Tx::kNoSlot) return slot;
+    }
+    return Tx::kNoSlot;
+  }
+  void give_back(std::size_t slot) {
+    if (waiting.empty()) return free_slots.push_back(slot);
+    waiting.front()->slot = slot;
+    waiting.pop_front();
+    passed_on.notify_all();
+  }
+
+  std::mutex mutex;
   std::vector<Owned> contexts;
   std::vector<Context*> idle;
+  std::vector<std::size_t> free_slots;
+  std::deque<Waiting*> waiting;
+  std::condition_variable passed_on;
+  bool lends_slots = false;
   bool closed = false;  // the pool is gone
 };
 
@@ -62,6 +99,11 @@ struct PoolCore::ThreadEntries {
     std::weak_ptr<Hub> hub;
     Context* context;
   };
+  static ThreadEntries& of_this_thread() {
+    thread_local ThreadEntries mine;
+    return mine;
+  }
+
   std::vector<Entry> entries;
   const std::uint64_t forks = watch_forks();
 
@@ -74,7 +116,11 @@ struct PoolCore::ThreadEntries {
       const std::shared_ptr<Hub> hub = entry.hub.lock();
       if (hub == nullptr) continue;
       const std::lock_guard lock(hub->mutex);
-      if (!hub->closed) entry.context->tx.give_back();
+      Tx& tx = entry.context->tx;
+      if (!hub->closed) tx.give_back();
+      if (hub->lends_slots) {
+        if (const std::size_t slot = tx.let_slot_go(); slot != Tx::kNoSlot) hub->give_back(slot);
+      }
       hub->idle.push_back(entry.context);
     }
   }
@@ -125,7 +171,9 @@ Result<std::unique_ptr<PoolCore>> PoolCore::open(std::unique_ptr<Region> region,
   if (auto sound = core->check_roots(findings); !sound) return sound.error();
 
   core->hub_ = std::make_shared<Hub>();
-  core->by_slot_ = std::make_unique<std::atomic<Context*>[]>(core->logs_->slot_count());
+  core->hub_->lends_slots = has_barriers() && core->engine_->lends_slots();
+  for (std::size_t slot = core->logs_->slot_count(); slot > 0; --slot)
+    core->hub_->free_slots.push_back(slot - 1);
   return core;
 }
 
@@ -159,23 +207,47 @@ void PoolCore::refuse_after_fork() const {
         region_->path() + ": opened before fork(); the child must open the pool itself");
 }
 
-PoolCore::Context& PoolCore::context() {
+PoolCore::Context& PoolCore::find_context(bool& inside_another) {
   if (thread_has_ended)
     throw Exception(Code::kMisuse,
                     region_->path() + ": used by what outlives the thread's transactions");
-  thread_local ThreadEntries mine;
   refuse_after_fork();
+  ThreadEntries& mine = ThreadEntries::of_this_thread();
+  Context* found = nullptr;
   for (const ThreadEntries::Entry& entry : mine.entries) {
-    if (entry.pool != id_) continue;
-    detail::last_used = {id_, entry.context};
-    return *entry.context;
+    if (entry.pool == id_) {
+      found = entry.context;
+    } else if (const std::shared_ptr<Hub> hub = entry.hub.lock()) {
+      inside_another = inside_another || entry.context->tx.active();
+    }
   }
-  std::erase_if(mine.entries,
-                [](const ThreadEntries::Entry& entry) { return entry.hub.expired(); });
-  Context& context = attach();
-  mine.entries.push_back({id_, hub_, &context});
-  detail::last_used = {id_, &context};
-  return context;
+  if (found == nullptr) {
+    std::erase_if(mine.entries,
+                  [](const ThreadEntries::Entry& entry) { return entry.hub.expired(); });
+    found = &attach();
+    mine.entries.push_back({id_, hub_, found});
+  }
+  inside_another = inside_another && !found->tx.active();
+  // Inside a transaction on another pool, each one on this pool has to come here.
+  if (!inside_another) detail::last_used = {id_, found};
+  return *found;
+}
+
+PoolCore::Context& PoolCore::context() {
+  bool inside_another = false;
+  return find_context(inside_another);
+}
+
+PoolCore::Context& PoolCore::context_for(bool read_only) {
+  bool inside_another = false;
+  Context& mine = find_context(inside_another);
+  if (inside_another && !read_only)
+    throw Exception(Code::kMisuse,
+                    region_->path() +
+                        ": an update inside a transaction on another pool; that one may run again "
+                        "after a conflict, and could not take this one back: run one after the "
+                        "other, or keep both in one pool");
+  return mine;
 }
 
 PoolCore::Context& PoolCore::attach() {
@@ -183,23 +255,68 @@ PoolCore::Context& PoolCore::attach() {
   if (!hub_->idle.empty()) {
     Context* context = hub_->idle.back();
     hub_->idle.pop_back();
+    context->tx.belongs_to_this_thread();
     return *context;
   }
-  const std::size_t slot = hub_->contexts.size();
-  if (slot == logs_->slot_count())
-    throw Exception(Code::kMisuse, region_->path() +
-                                       ": more threads at the same time than the pool has logs (" +
-                                       std::to_string(slot) + "); create it with more log_slots");
-  std::unique_ptr<Tx> tx = engine_->make_tx(world_, slot);
-  auto made = std::make_unique<Context>(*tx, slot);
+  std::size_t slot = Tx::kNoSlot;
+  if (!hub_->lends_slots) {
+    slot = hub_->find_slot();
+    if (slot == Tx::kNoSlot)
+      throw Exception(Code::kMisuse,
+                      region_->path() + ": more threads at the same time than the pool has logs (" +
+                          std::to_string(logs_->slot_count()) + "); create it with more log_slots");
+  }
+  std::unique_ptr<Tx> tx;
+  try {
+    tx = engine_->make_tx(world_, slot);
+  } catch (...) {
+    if (slot != Tx::kNoSlot) hub_->free_slots.push_back(slot);
+    throw;
+  }
+  Context* const older = newest_.load(std::memory_order_relaxed);
+  auto made = std::make_unique<Context>(*tx, hub_->contexts.size(), older);
   if (world_.biased_locking != nullptr) world_.biased_locking->add(tx->place());
   Context& context = *made;
   hub_->contexts.push_back({std::move(tx), std::move(made)});
-  by_slot_[slot].store(&context, std::memory_order_relaxed);
-  // Release: whoever counts this context finds it. Sequentially consistent: before the thread's
+  // Release: whoever finds this context finds it whole. Sequentially consistent: before the thread's
   // first announcement.
-  attached_.store(slot + 1, std::memory_order_seq_cst);
+  newest_.store(&context, std::memory_order_seq_cst);
   return context;
+}
+
+void PoolCore::take_slot(Context& context) {
+  Tx& tx = context.tx;
+  const auto patience_ends = std::chrono::steady_clock::now() + kSlotPatience;
+  // A thread that is in no transaction passes nothing on: its slot has to be looked for.
+  constexpr std::chrono::milliseconds kBetweenLooks(1);
+  std::unique_lock lock(hub_->mutex);
+  if (tx.has_slot()) return;  // who wanted to take it has found it in use
+  Hub::Waiting me;
+  if (hub_->waiting.empty()) me.slot = hub_->find_slot();
+  if (me.slot == Tx::kNoSlot) {
+    hub_->waiting.push_back(&me);
+    slots_wanted_.fetch_add(1, std::memory_order_relaxed);
+    while (me.slot == Tx::kNoSlot && std::chrono::steady_clock::now() < patience_ends) {
+      hub_->passed_on.wait_for(lock, kBetweenLooks);
+      if (hub_->waiting.empty() || hub_->waiting.front() != &me) continue;
+      if (const std::size_t found = hub_->find_slot(); found != Tx::kNoSlot) hub_->give_back(found);
+    }
+    std::erase(hub_->waiting, &me);
+    slots_wanted_.fetch_sub(1, std::memory_order_relaxed);
+  }
+  if (me.slot != Tx::kNoSlot) return tx.give_slot(me.slot);
+  tx.rest();
+  throw Exception(
+      Code::kBusy,
+      region_->path() + ": " + std::to_string(logs_->slot_count()) +
+          " updates, as many as the pool has logs, have been running for ten seconds; end "
+          "some, or create the pool with more log_slots");
+}
+
+void PoolCore::pass_slot_on(Context& context) {
+  const std::lock_guard lock(hub_->mutex);
+  if (hub_->waiting.empty()) return;
+  if (const std::size_t slot = context.tx.let_slot_go(); slot != Tx::kNoSlot) hub_->give_back(slot);
 }
 
 void PoolCore::settle(Offset begin, std::uint64_t bytes) {
@@ -219,9 +336,9 @@ void PoolCore::quiesce(std::uint64_t timestamp) const {
   //         Tx::announce(): a transaction whose announcement is not seen here draws a snapshot that
   //         is not older than the timestamp.
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  const std::size_t attached = attached_.load(std::memory_order_acquire);
-  for (std::size_t i = 0; i < attached; ++i) {
-    const Tx& other = by_slot_[i].load(std::memory_order_relaxed)->tx;
+  for (const Context* context = newest_.load(std::memory_order_acquire); context != nullptr;
+       context = context->older) {
+    const Tx& other = context->tx;
     for (unsigned waited = 0; other.announced() < timestamp; ++waited) {
       if (waited < 100) {
         __builtin_ia32_pause();
@@ -235,6 +352,8 @@ void PoolCore::quiesce(std::uint64_t timestamp) const {
 void PoolCore::begin(Context& context, bool read_only) {
   // After a few untracked attempts a reader remembers what it read, so that its snapshot can follow
   // the writers.
+  if (!read_only && !context.tx.keep_slot()) [[unlikely]]
+    take_slot(context);
   const bool tracked = !read_only || context.attempts > 2;
   context.tx.begin(read_only, tracked, context.attempts != 0);
 }
@@ -257,12 +376,17 @@ void PoolCore::commit(Context& context, Durability durability) {
     }
     tx.finish();
   } else {
-    engine_->commit(tx, context.slot, durability);
+    engine_->commit(tx, tx.slot(), durability);
   }
   forget_attempts(context);
+  pass_slot_on_if_wanted(context);
 }
 
-void PoolCore::await_seen(std::uint64_t seen) noexcept {
+void PoolCore::abandon(Context& context) noexcept {
+  const std::uint64_t seen = context.tx.seen();
+  context.tx.roll_back();
+  forget_attempts(context);
+  pass_slot_on_if_wanted(context);
   if (seen == 0) return;
   try {
     engine_->await(seen);
@@ -290,6 +414,7 @@ void PoolCore::wait_for_starving(const Context& me) const {
 
 void PoolCore::retry_later(Context& context) {
   context.tx.roll_back();
+  pass_slot_on_if_wanted(context);
   if (++context.attempts >= kPatience) {
     // Each of the others ends its transaction and then waits before the next, so the starving one
     // may be overtaken that often.
@@ -313,7 +438,7 @@ void PoolCore::retry_later(Context& context) {
 
 namespace detail {
 
-PoolContext& context_of(PoolCore& core) { return core.context(); }
+PoolContext& context_of(PoolCore& core, bool read_only) { return core.context_for(read_only); }
 void begin_attempt(PoolCore& core, PoolContext& context, bool read_only) {
   core.make_way(context);
   core.begin(context, read_only);
@@ -322,12 +447,7 @@ void commit_attempt(PoolCore& core, PoolContext& context, Durability durability)
   core.commit(context, durability);
 }
 void retry_later(PoolCore& core, PoolContext& context) { core.retry_later(context); }
-void abandon(PoolCore& core, PoolContext& context) noexcept {
-  const std::uint64_t seen = context.tx.seen();
-  context.tx.roll_back();
-  core.forget_attempts(context);
-  core.await_seen(seen);
-}
+void abandon(PoolCore& core, PoolContext& context) noexcept { core.abandon(context); }
 
 }  // namespace detail
 

@@ -3,6 +3,7 @@
 // tools, tests and engines outside the library use it directly.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -32,8 +33,11 @@ class PoolCore {
   PoolCore& operator=(const PoolCore&) = delete;
 
   /// The calling thread's context; made on first use. Errors: throws Exception kMisuse after fork
-  /// or with more threads than the pool has logs.
+  /// or, if the engine lends no slots, with more threads than the pool has logs.
   Context& context();
+  /// The same for a transaction. Errors: also kMisuse for an update inside a transaction on another
+  /// pool.
+  Context& context_for(bool read_only);
   /// Errors: throws Exception kMisuse in a forked child, which has the pool's memory neither mapped
   ///         nor locked.
   void refuse_after_fork() const;
@@ -45,12 +49,13 @@ class PoolCore {
     if (starving_.load(std::memory_order_relaxed) != nullptr) [[unlikely]]
       wait_for_starving(context);
   }
+  /// Errors: throws Exception kBusy when an update finds no slot for kSlotPatience.
   void begin(Context& context, bool read_only);
   /// Commits what the context's transaction did. Throws Conflict or Exception (see Engine::commit).
   void commit(Context& context, Durability durability = Durability::kStrict);
-  /// Called before an exception leaves a transaction that has Tx::seen() so much, as it may tell
-  /// what was read. Returns when that is durable, or when the storage has failed.
-  void await_seen(std::uint64_t seen) noexcept;
+  /// Called before an exception leaves a transaction: rolls back. The exception may tell what was
+  /// read: returns when that is durable, or when the storage has failed.
+  void abandon(Context& context) noexcept;
   /// Called after a Conflict: rolls back, then waits a little, longer each time, so that one of the
   /// rivals gets through. After kPatience Conflicts the others make way.
   void retry_later(Context& context);
@@ -62,6 +67,7 @@ class PoolCore {
     starving_.compare_exchange_strong(me, nullptr, std::memory_order_relaxed);
   }
   static constexpr unsigned kPatience = 24;
+  static constexpr std::chrono::seconds kSlotPatience{10};
 
   /// Returns when every transaction that announced itself has begun after `timestamp`, or seen that
   /// what it read by then still holds: from then on, what the commit of that timestamp made private
@@ -106,6 +112,17 @@ class PoolCore {
   struct ThreadEntries;
   explicit PoolCore(std::unique_ptr<Region> region, unsigned lock_bits);
   Context& attach();
+  /// `inside_another`: set if the thread is in a transaction on another pool, and in none on this.
+  Context& find_context(bool& inside_another);
+  /// Gives the context a slot that no running update has; waits for one.
+  void take_slot(Context& context);
+  /// Called after an update, when threads wait for slots: gives its slot to the first of them.
+  void pass_slot_on(Context& context);
+  void pass_slot_on_if_wanted(Context& context) {
+    // The cache line is written when threads wait for slots, else only read.
+    if (slots_wanted_.load(std::memory_order_relaxed) != 0) [[unlikely]]
+      pass_slot_on(context);
+  }
   void wait_for_starving(const Context& me) const;
   /// Every root in use must name an object of the heap. Errors: kCorrupt, unless `findings`
   /// collects it.
@@ -121,9 +138,9 @@ class PoolCore {
   std::unique_ptr<LogArea> logs_;
   std::unique_ptr<Engine> engine_;
   std::shared_ptr<Hub> hub_;
-  std::unique_ptr<std::atomic<Context*>[]> by_slot_;  // the first attached_ are set
-  std::atomic<std::size_t> attached_{0};
+  std::atomic<Context*> newest_{nullptr};          // of all contexts, which are linked
   std::atomic<const Context*> starving_{nullptr};  // for whom the others make way
+  std::atomic<std::size_t> slots_wanted_{0};       // so many threads wait for one
   std::uint64_t id_;
   std::uint64_t fork_generation_;
   RecoveryReport recovery_;

@@ -144,15 +144,32 @@ TEST_P(PoolOnFile, AssigningAnotherPoolClosesTheFirst) {
   EXPECT_EQ(papers::open(path_, options()).value().find_root<Counter>("counter")->value, 5u);
 }
 
-TEST_P(PoolOnFile, TwoPoolsAreOpenAtTheSameTime) {
+TEST_P(PoolOnFile, AnUpdateInsideATransactionOnAnotherPoolIsRefused) {
   papers::LabPool first = papers::create(path_, options()).value();
   papers::LabPool second = papers::create(dir_ / "second", options()).value();
   auto* a = first.root<Counter>("counter");
   auto* b = second.root<Counter>("counter");
-  first.atomically([&](Tx& tx) {
-    tx.store(a->value, 1);
-    second.atomically([&](Tx& inner) { inner.store(b->value, 2); });
-  });
+  second.atomically([&](Tx& tx) { tx.store(b->value, 7); });
+  for (const bool read_only : {false, true}) {
+    try {
+      const auto body = [&](Tx& tx) {
+        EXPECT_EQ(second.read_only([&](Tx& inner) { return inner.load(b->value); }), 7u);
+        if (!read_only) tx.store(a->value, 1);
+        EXPECT_EQ(first.read_only([&](Tx& inner) { return inner.load(a->value); }),
+                  read_only ? 0u : 1u);
+        second.atomically([&](Tx& inner) { inner.store(b->value, 2); });
+      };
+      read_only ? first.read_only(body) : first.atomically(body);
+      ADD_FAILURE() << "two pools in one transaction";
+    } catch (const Exception& refused) {
+      EXPECT_EQ(refused.code(), Code::kMisuse);
+      EXPECT_NE(std::string(refused.what()).find("another pool"), std::string::npos);
+    }
+  }
+  EXPECT_EQ(a->value, 0u);
+  EXPECT_EQ(b->value, 7u);
+  second.atomically([&](Tx& tx) { tx.store(b->value, 2); });
+  first.atomically([&](Tx& tx) { tx.store(a->value, 1); });
   EXPECT_EQ(a->value, 1u);
   EXPECT_EQ(b->value, 2u);
 }
@@ -412,9 +429,9 @@ TEST(PoolThreads, AThreadThatEndsHandsItsLogOver) {
   EXPECT_EQ(killed.pool().value().find_root<Counter>("counter")->value, 50u);
 }
 
-TEST(PoolThreads, MoreThreadsThanLogsIsAClearError) {
+TEST(PoolThreads, WhereEachHasALogMoreThreadsAreAClearError) {
   Image image = Image::formatted();  // two logs
-  Pool pool = image.pool().value();
+  Pool pool = image.pool(EngineKind::kBlurred).value();
   auto* counter = pool.root<Counter>("counter");  // this thread has one
   std::atomic<int> arrived{0};
   std::atomic<bool> leave{false};

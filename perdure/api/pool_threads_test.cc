@@ -7,6 +7,7 @@
 #include <atomic>
 #include <optional>
 #include <thread>
+#include <utility>
 
 #include <gtest/gtest.h>
 
@@ -52,6 +53,170 @@ TEST(PoolThreads, CommitsHeapAndTruncationNeverWaitForEachOtherInACircle) {
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(core_of(pool).heap().usage().objects, 0u);
 }
+
+// ---- logs are for running updates ---------------------------------------------------------------
+
+constexpr Geometry kTwoLogs = {std::uint64_t{16} << 20, std::uint64_t{128} << 10, 64 << 10, 2, 4};
+
+TEST(PoolThreads, ThreadsThatAreInNoUpdateHoldNoLog) {
+  Image image = Image::formatted(kTwoLogs);
+  Pool pool = image.pool().value();
+  auto* counters = pool.root<std::array<std::uint64_t, 100>>("counters");
+  std::atomic<int> arrived{0};
+  std::atomic<bool> leave{false};
+  std::vector<std::thread> threads;
+  for (std::size_t t = 0; t < counters->size(); ++t) {
+    threads.emplace_back([&, t] {
+      const auto count = [&] {
+        pool.atomically([&](Tx& tx) { tx.store((*counters)[t], tx.load((*counters)[t]) + 1); });
+      };
+      count();
+      ++arrived;
+      while (!leave) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      count();
+    });
+  }
+  while (arrived < 100) std::this_thread::yield();
+  EXPECT_EQ(core_of(pool).logs().slot_count(), 2u);
+  leave = true;
+  for (std::thread& thread : threads) thread.join();
+  Image killed = image;
+  Pool after = killed.pool().value();
+  for (const std::uint64_t count : *after.find_root<std::array<std::uint64_t, 100>>("counters"))
+    EXPECT_EQ(count, 2u);
+}
+
+TEST(PoolThreads, MoreUpdatesThanLogsTakeTurns) {
+  Image image = Image::formatted(kTwoLogs);
+  Pool pool = image.pool().value();
+  constexpr int kThreads = 12, kEach = kSanitized ? 300 : 3000;
+  auto* sum = pool.root<std::uint64_t>("sum");
+  auto* own = pool.root<std::array<std::array<std::uint64_t, 8>, kThreads>>("own");
+  std::vector<std::thread> threads;
+  for (std::size_t t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < kEach; ++i) {
+        pool.atomically([&](Tx& tx) {
+          tx.store((*own)[t][0], tx.load((*own)[t][0]) + 1);
+          if (i % 16 == 0) std::this_thread::yield();
+          tx.free(tx.allocate(48));
+          tx.store(*sum, tx.load(*sum) + 1);
+        });
+        if (i % 64 != 0) continue;
+        const auto [mine, all] =
+            pool.read_only([&](Tx& tx) { return std::pair(tx.load((*own)[t][0]), tx.load(*sum)); });
+        EXPECT_EQ(mine, i + 1u);
+        EXPECT_LE(mine, all);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  Image killed = image;
+  Pool after = killed.pool().value();
+  EXPECT_EQ(*after.find_root<std::uint64_t>("sum"), std::uint64_t{kThreads} * kEach);
+  EXPECT_EQ(core_of(after).heap().usage().objects, 2u);
+}
+
+TEST(PoolThreads, AnUpdateWaitsForALogAndReadersNeedNone) {
+  Image image = Image::formatted(kTwoLogs);
+  Pool pool = image.pool().value();
+  auto* counters = pool.root<std::array<std::array<std::uint64_t, 8>, 3>>("counters");
+  std::atomic<int> inside{0};
+  std::atomic<bool> leave{false};
+  std::atomic<bool> third_is_done{false};
+  const auto add = [&](std::size_t which, auto meanwhile) {
+    pool.atomically([&](Tx& tx) {
+      tx.store((*counters)[which][0], tx.load((*counters)[which][0]) + 1);
+      meanwhile();
+    });
+  };
+  std::vector<std::thread> threads;
+  for (std::size_t t = 0; t < 2; ++t) {
+    threads.emplace_back([&, t] {
+      add(t, [&] {
+        ++inside;
+        while (!leave) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      });
+    });
+  }
+  while (inside < 2) std::this_thread::yield();
+  threads.emplace_back([&] {
+    add(2, [] {});
+    third_is_done = true;
+  });
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_EQ(pool.read_only([&](Tx& tx) { return tx.load((*counters)[2][0]); }), 0u);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  EXPECT_FALSE(third_is_done);
+  leave = true;
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_TRUE(third_is_done);
+  for (const auto& counter : *counters) EXPECT_EQ(counter[0], 1u);
+}
+
+// ---- a transaction belongs to its thread, until its end -----------------------------------------
+
+template <class Use>
+void expect_refused(Use use, const char* what) {
+  try {
+    use();
+    ADD_FAILURE() << what << " was not refused";
+  } catch (const Exception& refused) {
+    EXPECT_EQ(refused.code(), Code::kMisuse) << what << ": " << refused.what();
+    EXPECT_NE(std::string(refused.what()).find("atomically()"), std::string::npos)
+        << what << ": " << refused.what();
+  }
+}
+
+TEST(PoolThreads, ATransactionIsNotUsedAfterItsEnd) {
+  for (const bool others : {false, true}) {
+    Image image = Image::formatted(kTwoLogs);
+    Pool pool = image.pool().value();
+    auto* value = pool.root<std::array<std::uint64_t, 8>>("value");
+    void* object = pool.atomically([&](Tx& tx) { return tx.allocate(64); });
+    if (others)
+      std::thread([&] { pool.atomically([&](Tx& tx) { tx.store((*value)[7], 1); }); }).join();
+    Tx* kept = nullptr;
+    pool.atomically([&](Tx& tx) {
+      tx.store((*value)[0], 1);
+      kept = &tx;
+    });
+    char bytes[64] = {};
+    expect_refused([&] { kept->store((*value)[0], 2); }, "store");
+    expect_refused([&] { kept->load((*value)[0]); }, "load");
+    expect_refused([&] { kept->write(value, bytes, 64); }, "write");
+    expect_refused([&] { kept->write(value, bytes, 3); }, "write of a part");
+    expect_refused([&] { kept->read(bytes, value, 64); }, "read");
+    expect_refused([&] { kept->allocate(64); }, "allocate");
+    expect_refused([&] { kept->free(object); }, "free");
+    EXPECT_EQ((*value)[0], 1u);
+    pool.atomically([&](Tx& tx) { tx.store((*value)[0], 3); });
+    EXPECT_EQ((*value)[0], 3u);
+  }
+}
+
+TEST(PoolThreads, ATransactionIsNotUsedByAnotherThread) {
+  Image image = Image::formatted(kTwoLogs);
+  Pool pool = image.pool().value();
+  auto* value = pool.root<std::uint64_t>("value");
+  pool.atomically([&](Tx& tx) {
+    std::thread([&] {
+      char bytes[8] = {};
+      expect_refused([&] { tx.allocate(64); }, "allocate");
+      expect_refused([&] { tx.free(value); }, "free");
+      expect_refused([&] { tx.write(value, bytes, 3); }, "write of a part");
+#ifndef NDEBUG
+      expect_refused([&] { tx.store(*value, 2); }, "store");
+      expect_refused([&] { tx.load(*value); }, "load");
+#endif
+    }).join();
+    tx.store(*value, 1);
+  });
+  EXPECT_EQ(*value, 1u);
+}
+
+// ---- waits, stale answers, locks ----------------------------------------------------------------
 
 struct Node {
   pptr<std::array<std::uint64_t, 1024>> large;

@@ -1,36 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "perdure/engine/biased_locking.h"
 
-#include <linux/membarrier.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <mutex>
 #include <thread>
 #include <vector>
 
+#include "perdure/base/waiting.h"
+
 namespace perdure {
-namespace {
-
-/// Whatever other threads of the process have executed before is seen, and what they execute after
-/// sees what the caller stored before.
-bool membarrier(int command) { return ::syscall(SYS_membarrier, command, 0, 0) == 0; }
-
-bool can_have_barriers() {
-  static const bool can = membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
-  return can;
-}
-// Registered before main, where it costs nothing: once there are other threads, the kernel takes 10
-// ms and more.
-[[maybe_unused]] const bool asked_early = can_have_barriers();
-
-void barrier_everywhere() { (void)membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED); }
-
-}  // namespace
 
 struct BiasedLocking::Known {
-  bool possible = can_have_barriers();
+  bool possible = has_barriers();
   std::mutex mutex;
   std::vector<Place*> places;
 };

@@ -42,9 +42,12 @@ class Engine : public Primitives {
   virtual bool is_durable() const { return true; }
   /// Replays what the logs hold and makes them ready. This is the first call after construction.
   virtual Result<RecoveryReport> recover() = 0;
-  /// Makes the transaction object of a thread whose log is `slot`. Errors: throws Exception
-  /// kMisuse.
+  /// Makes the transaction object of a thread whose log is `slot`; Tx::kNoSlot: it is lent one for
+  /// each update. Errors: throws Exception kMisuse.
   virtual std::unique_ptr<Tx> make_tx(const TxWorld& world, std::size_t slot) = 0;
+  /// Whether a thread's log is free for another one when no update of the thread is running. If not,
+  /// each thread has one for as long as it lives.
+  virtual bool lends_slots() const { return false; }
   /// Whether a transaction may run without ownership records while nobody else is there.
   virtual bool allows_biased_locking() const { return true; }
   /// Where a thread finds words that are committed and not home, outside transactions; null: all

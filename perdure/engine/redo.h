@@ -119,6 +119,9 @@ class Redo : public EngineOn<D> {
     return tx;
   }
 
+  /// What an engine keeps beside a log may be of transactions that have not committed.
+  bool lends_slots() const override { return !Log::kSideLogs; }
+
   void commit(Tx& tx, std::size_t slot_index, Durability durability) override {
     refuse_if_poisoned();
     if constexpr (kInOnePass) {

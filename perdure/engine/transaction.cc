@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "perdure/base/check.h"
+#include "perdure/base/waiting.h"
 #include "perdure/domain/primitives.h"
 #include "perdure/engine/engine.h"
 #include "perdure/heap/heap.h"
@@ -28,17 +29,40 @@ Tx::Tx(const TxWorld& world, std::size_t slot)
     : world_(&world),
       base_(world.base),
       biased_locking_(world.biased_locking),
+      has_slot_(slot != kNoSlot),
       may_be_plain_(world.biased_locking != nullptr),
       plain_begin_(reinterpret_cast<std::uintptr_t>(world.base) + world.heap_begin),
       heap_cache_(new HeapCache),
-      slot_(slot) {}
+      slot_(slot),
+      thread_(__builtin_thread_pointer()) {}
 Tx::~Tx() { delete heap_cache_; }
+
+std::size_t Tx::take_slot_away() {
+  if (!has_slot() || active()) return kNoSlot;
+  has_slot_.store(false, std::memory_order_relaxed);
+  // From here on a thread that begins an update sees that it has no slot.
+  barrier_everywhere();
+  // Acquire: what that thread has done to the slot is seen by the one that gets it.
+  if (!active_.load(std::memory_order_acquire)) return slot_;
+  has_slot_.store(true, std::memory_order_relaxed);
+  return kNoSlot;
+}
 
 bool Tx::storable_elsewhere(Offset at) const {
   const Superblock& super = world_->region->superblock();
   return at >= world_->range_bytes || world_->region->in_part(at, kWordBytes) ||
          inside(at, kWordBytes, super.root_offset, super.head_offset) ||
          inside(at, kWordBytes, super.heap_offset, world_->region->grown_bytes());
+}
+
+void Tx::refuse_use() const {
+  if (active())
+    throw Exception(Code::kMisuse,
+                    "a transaction is used by a thread that has not begun it; each thread runs its "
+                    "own: call atomically() there");
+  throw Exception(Code::kMisuse,
+                  "a transaction is used after its end; keep no reference to it, call atomically() "
+                  "again");
 }
 
 void Tx::refuse_store() const {
@@ -219,7 +243,7 @@ void Tx::read_by_lines(void* to, const void* from, std::size_t bytes) {
 }
 
 Word Tx::load_among_others(Offset at) {
-  if (!alone_ && !writes_.may_hold(at)) [[likely]] {
+  if (among_others_ && !writes_.may_hold(at)) [[likely]] {
     // As validated() does, for what nearly every load meets: the word is at home, and no newer than
     // the snapshot.
     LockTable::Orec& orec = world_->locks->of(at);
@@ -333,6 +357,7 @@ void Tx::grow(std::uint64_t segments, std::uint64_t least) {
 }
 
 void* Tx::allocate(std::size_t bytes) {
+  require_use();
   if (read_only_)
     throw Exception(Code::kMisuse, "an allocation in a read_only() transaction; use atomically()");
   const HeapObject object = reserve_object(bytes);
@@ -358,6 +383,7 @@ void* Tx::allocate(std::size_t bytes) {
 
 void Tx::free(void* object) {
   if (object == nullptr) return;
+  require_use();
   if (read_only_)
     throw Exception(Code::kMisuse, "a free in a read_only() transaction; use atomically()");
   const Offset offset = offset_of(object);
@@ -508,10 +534,11 @@ void Tx::end() noexcept {
   apart_ = always_apart_;
   stored_apart_ = false;
   seen_ = 0;
-  active_ = alone_ = plain_ = false;
+  alone_ = among_others_ = plain_ = false;
   plain_span_ = 0;
   place_.end();
   if (announcing_) announced_.store(~std::uint64_t{0}, std::memory_order_release);
+  active_.store(false, std::memory_order_release);
 }
 
 void Tx::give_back() noexcept { world_->heap->give_back(*heap_cache_); }

@@ -64,7 +64,8 @@ struct TxWorld {
 /// Threads: one.
 class alignas(kLineBytes) Tx {
  public:
-  /// `world` must outlive it. `slot`: of the thread's log.   Throws: std::bad_alloc.
+  /// `world` must outlive it. `slot`: of the thread's log; kNoSlot: it gets one later.
+  /// Throws: std::bad_alloc.
   Tx(const TxWorld& world, std::size_t slot);
   virtual ~Tx();
   Tx(const Tx&) = delete;
@@ -85,6 +86,7 @@ class alignas(kLineBytes) Tx {
   }
   template <Field T>
   [[gnu::always_inline]] void store(T& field, std::type_identity_t<T> value) {
+    expect_use();
     if constexpr (kIsWord<T>) {
       if (reinterpret_cast<std::uintptr_t>(&field) - plain_begin_ < plain_span_) [[likely]] {
         __builtin_prefetch(&field, 1);  // the commit does
@@ -97,7 +99,7 @@ class alignas(kLineBytes) Tx {
     }
   }
   void read(void* to, const void* from, std::size_t bytes) {
-    if (!alone_ || !writes_.empty()) return read_by_lines(to, from, bytes);
+    if (!plain_ || !writes_.empty()) return read_by_lines(to, from, bytes);
     copy_in_doubt(to, from, bytes);
     if (!still_alone()) [[unlikely]]
       end_in_conflict();
@@ -171,12 +173,47 @@ class alignas(kLineBytes) Tx {
   std::uint64_t last_timestamp() const { return last_timestamp_; }
 
   // ---- the face that engines and the pool see ---------------------------------------------------
-  bool active() const { return active_; }
+  bool active() const { return active_.load(std::memory_order_relaxed); }
+  /// The number of the log that the thread's commits go to. Requires: an update is running.
+  std::size_t slot() const { return slot_; }
+  /// Called before an update begins: from now on until it ends, nobody takes the slot away. False:
+  /// it has none.
+  bool keep_slot() {
+    active_.store(true, std::memory_order_relaxed);
+    // Orders: the mark before the look, as take_slot_away() does the other way round; that one's
+    //         barrier on all CPUs does the rest.
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    return has_slot_.load(std::memory_order_relaxed);
+  }
+  /// Called instead of begin(), when there is no slot to be had.
+  void rest() { active_.store(false, std::memory_order_release); }
+  /// Requires: the pool's list of slots is locked, as for the next two.
+  bool has_slot() const { return has_slot_.load(std::memory_order_relaxed); }
+  void give_slot(std::size_t slot) {
+    slot_ = slot;
+    has_slot_.store(true, std::memory_order_relaxed);
+  }
+  /// Takes the slot of a thread that is in no transaction, and which meets others in the same
+  /// place, or gets another slot, before its next update. kNoSlot: it is in one, or has none.
+  std::size_t take_slot_away();
+  /// The same by the thread itself.
+  std::size_t let_slot_go() {
+    if (!has_slot()) return kNoSlot;
+    has_slot_.store(false, std::memory_order_relaxed);
+    return slot_;
+  }
+  static constexpr std::size_t kNoSlot = ~std::size_t{0};
+  /// From now on the calling thread's.
+  void belongs_to_this_thread() { thread_ = __builtin_thread_pointer(); }
   /// All of begin(), where nothing but words of the heap is going to matter: the thread is alone,
   /// and each committed word is at home. False: nothing has happened.
   bool begin_plain(bool read_only) {
     if (!may_be_plain_ || !place_.is_alone(*biased_locking_)) return false;
-    active_ = alone_ = plain_ = true;
+    if (!keep_slot() && !read_only) [[unlikely]] {
+      rest();
+      return false;
+    }
+    alone_ = plain_ = true;
     read_only_ = read_only;
     doomed_ = false;
     snapshot_ = world_->clock->now();
@@ -198,13 +235,14 @@ class alignas(kLineBytes) Tx {
   /// move (always for updates; for readers only after untracked attempts kept meeting newer data).
   /// `again`: the last attempt ended in a Conflict.
   void begin(bool read_only, bool tracked, bool again = false) {
-    active_ = true;
+    active_.store(true, std::memory_order_relaxed);
     read_only_ = read_only;
     tracked_ = tracked;
     lazy_ = may_be_plain_ && !again;
     if (lazy_ && !read_only) let_stores_be_plain();
     doomed_ = false;
     alone_ = biased_locking_ != nullptr && place_.begin(*biased_locking_);
+    among_others_ = !alone_;
     // Whoever updates begins with the snapshot that its last transaction ended with: its reads say
     // where others have committed since, and then the snapshot moves (extend()). So the clock's
     // line, which every commit writes, is fetched once for a transaction, not twice.
@@ -367,10 +405,23 @@ class alignas(kLineBytes) Tx {
     doomed_ = true;
     throw Conflict{};
   }
+  /// Catches a Tx that is used after its end, or by another thread than that which began it. The
+  /// inline paths that are taken in a running transaction only do without.
+  void require_use() const {
+    if (!active() || thread_ != __builtin_thread_pointer()) [[unlikely]]
+      refuse_use();
+  }
+  [[noreturn, gnu::cold]] void refuse_use() const;
+  void expect_use() const {
+#ifndef NDEBUG
+    require_use();
+#endif
+  }
   /// Whether a field of this type is a word of its own, wherever it stands.
   template <class T>
   static constexpr bool kIsWord = sizeof(T) == kWordBytes && alignof(T) == kWordBytes;
   [[gnu::always_inline]] Word load_at(const Word* from) {
+    expect_use();
     if (!plain_) [[unlikely]]
       return load_among_others(offset_of(from));
     const Word word =
@@ -455,6 +506,7 @@ class alignas(kLineBytes) Tx {
   }
   bool storable_elsewhere(Offset at) const;
   void refuse_unless_storable(Offset at) const {
+    require_use();
     if (read_only_ || !storable(at)) [[unlikely]]
       refuse_store();
   }
@@ -472,9 +524,10 @@ class alignas(kLineBytes) Tx {
   /// end() for a simple one that has released its locks and forgotten its reads.
   void end_plain() noexcept {
     writes_.clear();
-    active_ = alone_ = plain_ = false;
+    alone_ = among_others_ = plain_ = false;
     plain_span_ = 0;
     place_.end();
+    active_.store(false, std::memory_order_release);
   }
   /// Whether everything read is still what it was.
   bool validate() const;
@@ -506,13 +559,16 @@ class alignas(kLineBytes) Tx {
   const TxWorld* world_;
   std::byte* const base_;                // the world's, as the next: nearer
   BiasedLocking* const biased_locking_;  // null: none
-  bool active_ = false;
+  // Changed by the transaction's thread, and looked at by one that needs a slot.
+  std::atomic<bool> active_{false};
+  std::atomic<bool> has_slot_;
   bool read_only_ = false;
   bool tracked_ = true;
   bool doomed_ = false;
-  bool alone_ = false;  // neither locks nor reads are kept
-  bool lazy_ = false;   // words that are written may be owned by nobody until the commit
-  bool plain_ = false;  // alone, and a word is in the write set or at home
+  bool alone_ = false;         // neither locks nor reads are kept
+  bool among_others_ = false;  // running, and not alone
+  bool lazy_ = false;          // words that are written may be owned by nobody until the commit
+  bool plain_ = false;         // alone, and a word is in the write set or at home
   bool may_be_plain_;
   bool apart_ = false;         // stores are put_apart()
   bool stored_apart_ = false;  // there is something to commit besides the write set
@@ -543,12 +599,14 @@ class alignas(kLineBytes) Tx {
   std::size_t callers_ = 0;  // of allocated_, the first ones
   SetByOffset<HeapObject> freed_;
   HeapCache* const heap_cache_;  // its own
-  std::size_t slot_;
+  std::size_t slot_;             // if has_slot_
+  const void* thread_;           // whose it is
   BiasedLocking::Place place_;
 };
 
 template <class Take>
 inline Word Tx::validated(Offset at, Take take) {
+  require_use();
   if (alone_) {
     const Word value = take(writes_.empty() ? Source::kHome : Source::kOwned);
     if (!still_alone()) [[unlikely]]

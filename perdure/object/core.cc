@@ -82,11 +82,11 @@ PoolCore::Context& ObjectCore::context_for_session() {
   return context;
 }
 
-void ObjectCore::begin(Session& session, Tx* tx, std::size_t slot) {
+void ObjectCore::begin(Session& session, Tx* tx, std::size_t number) {
   session.tx = tx;
   session.core = this;
   session.base = core_of(*pool_).world().base;
-  session.stripe = slot % object_layout::kStripes;
+  session.stripe = number % object_layout::kStripes;
 }
 
 void ObjectCore::begin_attempt(Session& session) {
@@ -529,7 +529,7 @@ std::size_t ObjectCore::number_of(const void* key) const {
 void* ObjectCore::allocate(Session& session, std::uint64_t bytes) {
   if (session.tx != nullptr) return session.tx->allocate(bytes);
   Heap& heap = core_of(*pool_).heap();
-  const Offset object = core_of(*pool_).context().tx.reserve(bytes);
+  const Offset object = pool_->atomically([&](Tx& tx) { return tx.reserve(bytes); });
   MaskedWrites writes;
   heap.publish_writes(heap.describe(object), writes);
   store_directly(writes);

@@ -208,7 +208,7 @@ class ObjectCore {
                                                 Durability durability) {
     PoolCore::Context& context = context_for_session();
     Session session;
-    begin(session, &context.tx, context.slot);
+    begin(session, &context.tx, context.number);
     const Finish finish_it(*this, session);
     const auto whole = [&] {
       begin_attempt(session);
@@ -236,7 +236,8 @@ class ObjectCore {
   }
 
   PoolCore::Context& context_for_session();
-  void begin(Session& session, Tx* tx, std::size_t slot);
+  /// `number`: of the thread's context.
+  void begin(Session& session, Tx* tx, std::size_t number);
   void begin_attempt(Session& session);
   /// Called when an attempt is rolled back.
   void take_back(Session& session) noexcept;

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What the concurrent code of heap and engine needs of the system: how a thread waits for another
+// one, and a barrier that costs only the thread that asks for it. See base/shared.h.
+#pragma once
+
+#if defined(PERDURE_MACHINE)
+#include PERDURE_MACHINE
+#else
+
+#include <mutex>
+#include <thread>
+
+namespace perdure {
+
+using Mutex = std::mutex;
+
+/// Called while another thread has to do something first.
+inline void give_way() { std::this_thread::yield(); }
+
+/// Whether the system has the next one.
+bool has_barriers();
+/// Whatever other threads of the process have executed before is seen, and what they execute after
+/// sees what the caller stored before.
+void barrier_everywhere();
+
+}  // namespace perdure
+
+#endif
