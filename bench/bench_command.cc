@@ -250,8 +250,15 @@ void run(BenchOptions options) {
   report.environment.dir = options.dir;
   report.environment.seed = options.seed;
   report.environment.rules = options.rules;
+  const auto measure_meeting = [&] {
+    for (const unsigned threads : options.threads) {
+      for (ContentionRow& row : measure_contention(system_options(options, threads), options.rules))
+        report.contention.push_back(std::move(row));
+    }
+  };
   if (sync) {
     measure_sync(options, report);
+    measure_meeting();
   } else if (options.domain == DomainKind::kAdr) {
     MemoryFloor floor(options.dir, system_options(options, 1).array_words * kWordBytes);
     measure_floor(options, report, floor);
@@ -259,11 +266,7 @@ void run(BenchOptions options) {
     if (options.rows.empty()) {
       report.logs = measure_logs(options.dir, options.rules,
                                  {8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096});
-      for (const unsigned threads : options.threads) {
-        for (ContentionRow& row :
-             measure_contention(system_options(options, threads), options.rules))
-          report.contention.push_back(std::move(row));
-      }
+      measure_meeting();
     }
   } else {
     // Without write-back there is nothing to wait for: the floor is the work itself.

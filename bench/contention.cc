@@ -37,7 +37,8 @@ struct Tally {
   std::uint64_t attempts = 0;
   double wall_ns = 0;
   double cpu_ns = 0;
-  double own_ns = 0;  // not taken by others, where that is known
+  double own_ns = 0;      // not taken by others, where that is known
+  double longest_ns = 0;  // of one transaction
 };
 
 /// Runs `body(tx)` as one transaction after the other until `deadline`, which also ends one that
@@ -48,6 +49,8 @@ Tally repeat_until(std::uint64_t deadline, bool without_delay, Run run) {
   const double delay_before = thread_delay_ns();
   const double cpu_before = thread_cpu_ns();
   const std::uint64_t begin = TscClock::now();
+  std::uint64_t longest = 0;
+  std::uint64_t now = begin;
   do {  // once at least, however late the thread got its CPU
     bool in_time = true;
     bool first = true;
@@ -57,7 +60,10 @@ Tally repeat_until(std::uint64_t deadline, bool without_delay, Run run) {
       return in_time;
     });
     if (in_time) ++tally.done;
-  } while (TscClock::now() < deadline);
+    const std::uint64_t last = std::exchange(now, TscClock::now());
+    longest = std::max(longest, now - last);
+  } while (now < deadline);
+  tally.longest_ns = static_cast<double>(longest) / TscClock::ticks_per_ns();
   tally.wall_ns = static_cast<double>(TscClock::now() - begin) / TscClock::ticks_per_ns();
   tally.cpu_ns = thread_cpu_ns() - cpu_before;
   tally.own_ns = tally.wall_ns;
@@ -133,7 +139,7 @@ class Contest {
   /// `make(thread, random)` returns what a thread does for one transaction.
   template <class Make>
   ContentionRow run(const std::string& name, unsigned readers, unsigned writers, Make make) {
-    ContentionRow row{name, readers, writers, team_.pinned(), 0, {}, {}, 0, 0};
+    ContentionRow row{name, readers, writers, team_.pinned(), 0, {}, {}, 0, 0, 0, 1};
     double wall_ns = 0;
     double cpu_ns = 0;
     std::vector<double> reads;
@@ -151,6 +157,17 @@ class Contest {
         tallies[thread] = repeat_until(deadline, team_.pinned(), make(thread, random));
       });
       if (repetition == 0) continue;
+      std::uint64_t least = ~std::uint64_t{0};
+      std::uint64_t all = 0;
+      for (unsigned thread = 0; thread < threads_; ++thread) {
+        row.longest_ns = std::max(row.longest_ns, tallies[thread].longest_ns);
+        if (thread < readers) continue;
+        least = std::min(least, tallies[thread].done);
+        all += tallies[thread].done;
+      }
+      if (all != 0)
+        row.least_share = std::min(row.least_share, static_cast<double>(least) * writers /
+                                                        static_cast<double>(all));
       const auto sum = [&](unsigned from, unsigned count, Tally& all) {
         double per_s = 0;
         for (unsigned thread = from; thread < from + count; ++thread) {

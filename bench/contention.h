@@ -27,6 +27,9 @@ struct ContentionRow {
   // committed, all attempts.
   double read_retries = 0;
   double write_retries = 0;
+  double longest_ns = 0;  // that one transaction took, with all its attempts and waits
+  /// What the thread did that got through least, of what all writers did on the average.
+  double least_share = 1;
 };
 
 /// Every row with `options.threads` threads; with one, only those that mean something then.

@@ -119,7 +119,7 @@ std::string table_of(const std::vector<TransactionRow>& rows, const Environment&
 
 std::string table_of(const std::vector<ContentionRow>& rows) {
   Table table({"threads that meet", "readers", "writers", "had CPU", "reads/s", "retries",
-               "writes/s", "retries"});
+               "writes/s", "retries", "longest ms", "least share"});
   for (const ContentionRow& row : rows) {
     const auto rate = [](unsigned threads, const Quartiles& per_s) {
       return threads == 0 ? "" : fmt::format("{:.0f} {}", per_s.median, spread(per_s));
@@ -130,7 +130,9 @@ std::string table_of(const std::vector<ContentionRow>& rows) {
     table.add({row.name, std::to_string(row.readers), std::to_string(row.writers),
                fmt::format("{:.0f} %", 100 * row.cpu_part), rate(row.readers, row.reads_per_s),
                retries(row.readers, row.read_retries), rate(row.writers, row.writes_per_s),
-               retries(row.writers, row.write_retries)});
+               retries(row.writers, row.write_retries),
+               fmt::format("{:.3g}", row.longest_ns * 1e-6),
+               row.writers > 1 ? fmt::format("{:.2f}", row.least_share) : ""});
   }
   return table.text();
 }
@@ -246,7 +248,9 @@ std::string as_json(const Report& report) {
                                  {"reads_per_s", json_of(row.reads_per_s)},
                                  {"writes_per_s", json_of(row.writes_per_s)},
                                  {"read_retries", row.read_retries},
-                                 {"write_retries", row.write_retries}});
+                                 {"write_retries", row.write_retries},
+                                 {"longest_ns", row.longest_ns},
+                                 {"least_share", row.least_share}});
   }
   out["sync"] = json::array();
   for (const SyncRow& row : report.sync) {

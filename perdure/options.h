@@ -124,6 +124,8 @@ struct RecoveryReport {
   std::uint64_t logs_erased = 0;
   std::uint64_t last_stamp = 0;  // the newest commit timestamp
   std::uint64_t nanoseconds = 0;
+  /// Whether the file was as it had been left, all of it durable, so that nothing had to be written.
+  bool unchanged = false;
 };
 
 }  // namespace perdure

@@ -195,6 +195,7 @@ PoolCore::~PoolCore() {
   if (engine_->poisoned()) return;
   try {
     engine_->close();  // so that the next open has nothing to replay
+    if (!logs_->is_unchanged() && engine_->is_durable()) logs_->begin_unchanged();
   } catch (const std::exception&) {
     // The storage failed just now, or memory. The logs still hold everything acknowledged.
   }

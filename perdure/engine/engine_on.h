@@ -20,6 +20,7 @@ class EngineOn : public Engine {
     return std::make_unique<Tx>(world, slot);
   }
   Result<void> grow(std::uint64_t segments, Word fresh) final {
+    if (!parts_.logs->begin_changes()) fail();
     auto grown = parts_.region->grow(domain_, segments, fresh);
     if (!grown && grown.error().code == Code::kPoisoned) poison();
     return grown;
@@ -56,6 +57,7 @@ class EngineOn : public Engine {
     if (report && !parts_.logs->lay_out(plain, layout))
       return Error{Code::kIo, parts_.region->path() +
                                   ": a sync failed during recovery; nothing was lost, reopen"};
+    if (report) parts_.logs->begin_unchanged();
     return report;
   }
   /// Prepares a log before its first append, not when its thread arrives: a thread that only reads
@@ -66,7 +68,7 @@ class EngineOn : public Engine {
     const auto at = static_cast<Offset>(reinterpret_cast<std::byte*>(slot.log->ring().words) -
                                         parts_.region->base());
     parts_.region->backing().allocate(at, parts_.region->geometry().ring_bytes).value();
-    if (!parts_.logs->prepare(*this, slot_index)) fail();
+    if (!parts_.logs->begin_changes() || !parts_.logs->prepare(*this, slot_index)) fail();
     slot.ready.store(true, std::memory_order_release);
   }
 

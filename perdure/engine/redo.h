@@ -271,7 +271,7 @@ class Redo : public EngineOn<D> {
       consumer_.stop();
     }
     flusher_.stop();
-    truncate();
+    if (!parts_.logs->is_unchanged()) truncate();
   }
   PrivatePages* pages_for_open_words() override {
     if constexpr (kPrivatePages) {

@@ -131,7 +131,7 @@ Result<std::vector<LogArea::Record>> LogArea::collect(std::uint64_t& last_timest
   if (!retired) return damaged("the retired timestamp (byte 4160) fails its check");
   if (*retired >= kMaxTimestamp)
     return damaged("the retired timestamp (byte 4160) is out of range");
-  last_timestamp = *retired;
+  last_timestamp = retired_ = *retired;
   std::vector<Record> records;
   dirty_.assign(slots_.size(), false);
   spilled_.clear();
@@ -218,7 +218,9 @@ Result<RecoveryReport> LogArea::recover(Primitives& primitives) {
   RecoveryReport report;
   auto collected = collect(report.last_stamp);
   if (!collected) return collected.error();
-  adopt(domain);
+  const bool any_dirty = std::find(dirty_.begin(), dirty_.end(), true) != dirty_.end();
+  report.unchanged = !any_dirty && region_->unchanged_since(retired_);
+  if (!report.unchanged) adopt(domain);
   // Orders: the records before their home words. Without it a crash could keep a part of the home
   // words and lose the record, which only the caches of a killed process held. With no record to
   // apply, the next fence is soon enough.
@@ -233,7 +235,6 @@ Result<RecoveryReport> LogArea::recover(Primitives& primitives) {
   }
   // Orders: home words before the timestamp that makes recovery ignore their records.
   durable = (report.records_replayed == 0 || domain.fence(Site::kReplayFence)) && durable;
-  const bool any_dirty = std::find(dirty_.begin(), dirty_.end(), true) != dirty_.end();
   if (any_dirty) durable = store_retired_timestamp(primitives, report.last_stamp) && durable;
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     if (!dirty_[i]) continue;
@@ -244,7 +245,7 @@ Result<RecoveryReport> LogArea::recover(Primitives& primitives) {
   // Orders: the erased and adopted words before the first new record. Without it a crash could keep
   // the start of that record and, behind it, the rest of an old one; or a head and a size from
   // before what it builds on.
-  durable = domain.fence(Site::kEraseFence) && durable;
+  if (!report.unchanged) durable = domain.fence(Site::kEraseFence) && durable;
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     slots_[i]->unfenced_from = slots_[i]->log->tail();
     if (slots_[i]->side && !is_virgin(i)) slots_[i]->side->empty();
@@ -253,6 +254,22 @@ Result<RecoveryReport> LogArea::recover(Primitives& primitives) {
     return Error{Code::kIo,
                  region_->path() + ": a sync failed during recovery; nothing was lost, reopen"};
   return report;
+}
+
+void LogArea::begin_unchanged() {
+  const std::lock_guard lock(changing_mutex_);
+  changing_.store(false, std::memory_order_relaxed);
+  const auto retired = unseal(load_word(&region_->state()->retired_stamp.word), kSaltRetired);
+  if (retired && !region_->unchanged_since(*retired)) region_->say_unchanged(*retired);
+}
+
+bool LogArea::begin_changes() {
+  if (!is_unchanged()) return true;
+  const std::lock_guard lock(changing_mutex_);
+  if (!is_unchanged()) return true;
+  if (!region_->say_changed()) return false;
+  changing_.store(true, std::memory_order_release);
+  return true;
 }
 
 /// Starts the write-back of all that collect() believed.

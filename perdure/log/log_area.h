@@ -15,6 +15,7 @@
 
 #include <atomic>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -95,7 +96,8 @@ class LogArea {
   /// in a part.
   Result<std::vector<Record>> collect(std::uint64_t& last_timestamp, bool check_targets = true);
 
-  /// Brings the pool to the state of its last durable transaction.
+  /// Brings the pool to the state of its last durable transaction. Where nothing has been changed
+  /// since all was durable, and nothing is in the logs, it writes nothing.
   ///
   ///   1. flush the logs themselves; fence                 crash here ⇒ fewer records, none applied
   ///   2. apply every record, oldest first; flush; fence   crash here ⇒ the logs are whole: again
@@ -106,6 +108,15 @@ class LogArea {
   /// machine, home words, records, heads and sizes may have been in caches only, and what follows
   /// is built on them.
   Result<RecoveryReport> recover(Primitives& primitives);
+
+  // ---- a file that nobody changes ----------------------------------------------------------------
+  /// Called when recovery has ended, and when the pool is closed, with all durable and the logs
+  /// empty: nothing is changed before begin_changes().
+  void begin_unchanged();
+  /// Called before the first record, or the first growth; later, does nothing. False: the storage
+  /// failed.   Threads: any.
+  [[nodiscard]] bool begin_changes();
+  bool is_unchanged() const { return !changing_.load(std::memory_order_acquire); }
 
   /// Makes recovery ignore every record up to `timestamp`.
   [[nodiscard]] bool store_retired_timestamp(Primitives& primitives, std::uint64_t timestamp);
@@ -202,6 +213,9 @@ class LogArea {
   std::vector<Spilled> spilled_;  // where collect() found entries outside the rings
   std::uint64_t spilled_words_ = 0;
   std::vector<bool> dirty_;    // logs that hold anything, as collect() found them
+  std::uint64_t retired_ = 0;  // the retired timestamp, as collect() found it
+  std::atomic<bool> changing_{false};
+  std::mutex changing_mutex_;
   OffsetSet lines_;            // reused by truncations
   std::vector<Word> entries_;  // reused by truncations
   std::vector<std::pair<std::size_t, std::uint64_t>>

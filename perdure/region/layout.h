@@ -42,6 +42,7 @@ inline constexpr std::size_t kRootNameBytes = 32;
 // Salts of sealed words, one per field.
 inline constexpr std::uint16_t kSaltGrown = 0x4752;
 inline constexpr std::uint16_t kSaltRetired = 0x5254;
+inline constexpr std::uint16_t kSaltUnchanged = 0x554e;
 inline constexpr std::uint16_t kSaltHead = 0x4844;       // of a ring that is one torn-bit log
 inline constexpr std::uint16_t kSaltLineHead = 0x4c48;   // of a ring that is one line log
 inline constexpr std::uint16_t kSaltInLogHead = 0x5848;  // of a ring in which transactions execute
@@ -81,7 +82,9 @@ static_assert(offsetof(Superblock, preferred_base) == 56 &&
 static_assert(offsetof(Superblock, crc) == 140);
 static_assert(std::has_unique_object_representations_v<Superblock>);
 
-/// Page 1. Each word has a line of its own, so that none is written back with another by accident.
+/// Page 1. Each word has a line of its own, so that none is written back with another by accident,
+/// and the last one a sector of its own, because it goes another way than the others
+/// (Region::say_unchanged).
 struct StatePage {
   struct Line {
     Word word;
@@ -89,8 +92,11 @@ struct StatePage {
   };
   Line grown_bytes;    // seal(bytes of the file that are in use, kSaltGrown)
   Line retired_stamp;  // seal(timestamp, kSaltRetired): recovery ignores log records up to it
+  std::array<Line, 6> unused;
+  Line unchanged_since;  // seal(retired timestamp, kSaltUnchanged): the file is as it was left then
 };
-static_assert(sizeof(StatePage) == 128);
+static_assert(sizeof(StatePage) == 576);
+static_assert(offsetof(StatePage, unchanged_since) % 512 == 0);
 
 struct RootEntry {
   std::array<char, kRootNameBytes> name;  // zero-padded; an entry without a name is free

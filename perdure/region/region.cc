@@ -112,6 +112,9 @@ class FileBacking final : public Backing {
     if (allocate_blocks(fd_, offset, bytes)) return {};
     return io_error(path_ + ": reserving " + std::to_string(bytes) + " bytes");
   }
+  bool tell(Offset offset, Word value) override {
+    return !writable_ || write_at(fd_, &value, sizeof(value), offset);
+  }
 
  private:
   int fd_;
@@ -341,6 +344,24 @@ Result<std::unique_ptr<Region>> Region::open_memory(std::byte* base, std::uint64
   region->backing_ = &backing;
   if (auto adopted = region->adopt(super, file_bytes); !adopted) return adopted.error();
   return region;
+}
+
+bool Region::unchanged_since(std::uint64_t retired) const {
+  return domain_ == DomainKind::kSync &&
+         unseal(load_word(&state()->unchanged_since.word), kSaltUnchanged) == retired;
+}
+void Region::say_unchanged(std::uint64_t retired) {
+  if (domain_ != DomainKind::kSync) return;
+  const Word word = seal(retired, kSaltUnchanged);
+  store_word(&state()->unchanged_since.word, word);
+  // Failed, it is as if it had not been said.
+  (void)backing_->tell(kStateOffset + offsetof(StatePage, unchanged_since), word);
+}
+bool Region::say_changed() {
+  Word* const word = &state()->unchanged_since.word;
+  if (domain_ != DomainKind::kSync || load_word(word) == 0) return true;
+  store_word(word, 0);
+  return backing_->tell(kStateOffset + offsetof(StatePage, unchanged_since), 0);
 }
 
 bool Region::map_private_heap(std::byte* base, int fd, Offset from, std::uint64_t bytes) {

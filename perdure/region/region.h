@@ -29,6 +29,9 @@ class Backing {
   virtual Result<void> extend(std::uint64_t from, std::uint64_t bytes) = 0;
   /// Gives [offset, offset+bytes) real blocks, so that a later store cannot meet a full device.
   virtual Result<void> allocate(Offset offset, std::uint64_t bytes) = 0;
+  /// Writes one word, and waits for nothing: the next process sees it when this one has been
+  /// killed, and a power cut may take it back. False: the storage failed.
+  [[nodiscard]] virtual bool tell(Offset offset, Word value) = 0;
 };
 
 class Region {
@@ -181,6 +184,20 @@ class Region {
     grown_bytes_.store(new_bytes, std::memory_order_release);
     return {};
   }
+
+  // ---- files that are as they were left ---------------------------------------------------------
+  // After a kill, what a process finds in a file may be in caches only, so recovery makes it durable
+  // again. It need not where nothing has been changed since all was durable. That is said by one
+  // word, which holds as long as the retired timestamp is what it was and the logs are empty. It is
+  // written without waiting: after a power cut all that is found is durable, whatever it says.
+
+  /// Whether nothing can be in caches only, if the logs are empty and `retired` is the retired
+  /// timestamp. On memory the question does not arise, and the answer is no.
+  bool unchanged_since(std::uint64_t retired) const;
+  /// Requires: all is durable, the logs are empty.
+  void say_unchanged(std::uint64_t retired);
+  /// Called before the first change. False: the storage failed.
+  [[nodiscard]] bool say_changed();
 
  private:
   Region() = default;

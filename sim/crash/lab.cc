@@ -117,4 +117,13 @@ Result<void> Lab::extend(std::uint64_t, std::uint64_t bytes) {
 
 Result<void> Lab::allocate(Offset, std::uint64_t) { return {}; }
 
+/// In a file such a word has a sector for itself.
+bool Lab::tell(Offset offset, Word value) {
+  domain().store(reinterpret_cast<Word*>(base() + offset), value);
+  std::array<Word, kSectorBytes / kWordBytes> sector{value};
+  if (model_ == Model::kFile)
+    trace_.add_sectors(offset, reinterpret_cast<const std::byte*>(sector.data()), kSectorBytes);
+  return true;
+}
+
 }  // namespace perdure::crash

@@ -135,6 +135,7 @@ class Lab final : private Backing {
  private:
   Result<void> extend(std::uint64_t from, std::uint64_t bytes) override;
   Result<void> allocate(Offset offset, std::uint64_t bytes) override;
+  bool tell(Offset offset, Word value) override;
 
   Model model_;
   std::uint64_t bytes_;
