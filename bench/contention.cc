@@ -139,7 +139,11 @@ class Contest {
   /// `make(thread, random)` returns what a thread does for one transaction.
   template <class Make>
   ContentionRow run(const std::string& name, unsigned readers, unsigned writers, Make make) {
-    ContentionRow row{name, readers, writers, team_.pinned(), 0, {}, {}, 0, 0, 0, 1};
+    ContentionRow row;
+    row.name = name;
+    row.readers = readers;
+    row.writers = writers;
+    row.pinned = team_.pinned();
     double wall_ns = 0;
     double cpu_ns = 0;
     std::vector<double> reads;
@@ -158,16 +162,16 @@ class Contest {
       });
       if (repetition == 0) continue;
       std::uint64_t least = ~std::uint64_t{0};
-      std::uint64_t all = 0;
+      std::uint64_t together = 0;
       for (unsigned thread = 0; thread < threads_; ++thread) {
         row.longest_ns = std::max(row.longest_ns, tallies[thread].longest_ns);
         if (thread < readers) continue;
         least = std::min(least, tallies[thread].done);
-        all += tallies[thread].done;
+        together += tallies[thread].done;
       }
-      if (all != 0)
-        row.least_share = std::min(row.least_share, static_cast<double>(least) * writers /
-                                                        static_cast<double>(all));
+      if (together != 0)
+        row.least_share = std::min(
+            row.least_share, static_cast<double>(least) * writers / static_cast<double>(together));
       const auto sum = [&](unsigned from, unsigned count, Tally& all) {
         double per_s = 0;
         for (unsigned thread = from; thread < from + count; ++thread) {

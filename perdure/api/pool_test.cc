@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "perdure/pool.h"
 
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
 #include <atomic>
+#include <filesystem>
 #include <fstream>
 #include <optional>
+#include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -172,6 +176,57 @@ TEST_P(PoolOnFile, AnUpdateInsideATransactionOnAnotherPoolIsRefused) {
   first.atomically([&](Tx& tx) { tx.store(a->value, 1); });
   EXPECT_EQ(a->value, 1u);
   EXPECT_EQ(b->value, 2u);
+}
+
+// ---- files that nobody changes ------------------------------------------------------------------
+
+TEST(PoolFile, OpenAndCloseWriteNothingUnlessSomethingChanges) {
+  TempDir dir;
+  const std::string path = dir / "pool";
+  ExpertOptions options;
+  options.capacity_bytes = std::uint64_t{16} << 20;
+  options.domain = DomainKind::kSync;
+  const auto add = [](Pool& pool) {
+    auto* counter = pool.root<Counter>("counter");
+    pool.atomically([&](Tx& tx) { tx.store(counter->value, tx.load(counter->value) + 1); });
+    return counter->value;
+  };
+  const auto written_at = [&] {
+    struct stat now{};
+    EXPECT_EQ(::stat(path.c_str(), &now), 0);
+    return std::pair(now.st_mtim.tv_sec, now.st_mtim.tv_nsec);
+  };
+  {
+    Pool pool = Pool::create(path, options).value();
+    EXPECT_EQ(add(pool), 1u);
+  }
+  const auto before = written_at();
+  const std::string bytes = contents_of(path);
+  for (int i = 0; i < 3; ++i) {
+    Pool pool = Pool::open(path, options).value();
+    EXPECT_TRUE(pool.recovery().unchanged);
+    const auto* counter = pool.find_root<Counter>("counter");
+    ASSERT_NE(counter, nullptr);
+    EXPECT_EQ(pool.read_only([&](Tx& tx) { return tx.load(counter->value); }), 1u);
+  }
+  EXPECT_EQ(written_at(), before);
+  EXPECT_TRUE(contents_of(path) == bytes);
+
+  // As a process that is killed leaves it: what is in caches only is made durable again.
+  const std::string killed = dir / "killed";
+  {
+    Pool pool = Pool::open(path, options).value();
+    EXPECT_EQ(add(pool), 2u);
+    std::filesystem::copy_file(path, killed);
+  }
+  {
+    Pool pool = Pool::open(killed, options).value();
+    EXPECT_FALSE(pool.recovery().unchanged);
+    EXPECT_EQ(pool.recovery().records_replayed, 1u);
+    EXPECT_EQ(add(pool), 3u);
+  }
+  EXPECT_TRUE(Pool::open(killed, options).value().recovery().unchanged);
+  EXPECT_TRUE(Pool::open(path, options).value().recovery().unchanged);
 }
 
 // ---- files and errors ---------------------------------------------------------------------------

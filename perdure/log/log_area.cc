@@ -161,7 +161,9 @@ Result<std::vector<LogArea::Record>> LogArea::collect(std::uint64_t& last_timest
       records.push_back(std::move(next));
     }
     if (auto whole = find_hole(i, end, *retired); !whole) return whole.error();
-    dirty_[i] = dirty_[i] || slots_[i]->log.has_remains(end);
+    // Where nothing has been changed there are none, and the ring need not be read.
+    dirty_[i] =
+        dirty_[i] || (!region_->unchanged_since(*retired) && slots_[i]->log.has_remains(end));
   }
   for (const Record& record : records) last_timestamp = std::max(last_timestamp, record.timestamp);
   std::sort(records.begin(), records.end(),
