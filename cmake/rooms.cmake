@@ -54,18 +54,22 @@ function(perdure_check_headers library)
   target_link_libraries(${library}_headers_alone PRIVATE ${library})
 endfunction()
 
-# perdure_tests(<folder> [PROVE] [ONE_THREAD <name>...] [LONG <name>...] [LINK <target>...] [DEFINE <definition>...]
-#               [NEEDS <target>...]):
+# perdure_tests(<folder> [PROVE] [ONE_THREAD <name>...] [LONG <name>...] [LINK <target>...] [ALONE <target>]
+#               [DEFINE <definition>...] [NEEDS <target>...]):
 # the tests <name>_test.cc of a folder, in one executable, whose cases ctest calls "<folder>/Suite.Case". <name>_slow_test.cc
 # and <name>_tool_test.cc, which judge processes, make executables and labels of their own, slow and tool; all others are
-# quick. PROVE: their label is prove, and ./do test leaves them to ./do prove. ONE_THREAD: what ThreadSanitizer has nothing to
+# quick. PROVE: their label is prove, and ./do test leaves them to ./do prove. ALONE: what they link in place of the library. ONE_THREAD: what ThreadSanitizer has nothing to
 # say of. LONG: what no sanitizer repeats. Cases find the commands in the folder that the environment variable PERDURE_BIN
 # names.
 function(perdure_tests folder)
   if(NOT PERDURE_TESTS)
     return()
   endif()
-  cmake_parse_arguments(PARSE_ARGV 1 arg "PROVE" "" "ONE_THREAD;LONG;LINK;DEFINE;NEEDS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "PROVE" "ALONE" "ONE_THREAD;LONG;LINK;DEFINE;NEEDS")
+  set(link ${arg_LINK} perdure_papers perdure::crash perdure_interleave)
+  if(arg_ALONE)
+    set(link ${arg_ALONE})
+  endif()
   cmake_path(APPEND CMAKE_CURRENT_SOURCE_DIR ${folder} OUTPUT_VARIABLE path)
   cmake_path(NORMAL_PATH path)
   file(GLOB files CONFIGURE_DEPENDS ${path}/*_test.cc)
@@ -105,7 +109,7 @@ function(perdure_tests folder)
       if(arg_PROVE)
         set(kind prove)
       endif()
-      perdure_test_executable(${name} ${prefix} ${kind} "${${label}}" "${arg_LINK}" "${arg_DEFINE}" "${arg_NEEDS}")
+      perdure_test_executable(${name} ${prefix} ${kind} "${${label}}" "${link}" "${arg_DEFINE}" "${arg_NEEDS}")
     endif()
   endforeach()
 endfunction()
@@ -118,8 +122,7 @@ function(perdure_test_executable target prefix label files link define needs)
   # The standard library first: from an archive whatever defines a name is taken, also std::string's functions that were not
   # inlined; with them would come parts of the library that open an address space when they are loaded.
   target_link_options(${target} PRIVATE -lstdc++)
-  target_link_libraries(${target} PRIVATE ${link} perdure_papers perdure::crash perdure_interleave PkgConfig::GMOCK
-                        GTest::gtest_main)
+  target_link_libraries(${target} PRIVATE ${link} PkgConfig::GMOCK GTest::gtest_main)
   # Every test reads the same headers of GoogleTest and of the standard library first.
   if(NOT TARGET perdure_test_headers)
     file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/test_headers.cc CONTENT "")

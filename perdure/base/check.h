@@ -4,13 +4,14 @@
 #pragma once
 
 #include <cstdio>
-#include <cstdlib>
+
+#include "perdure/base/shared.h"
 
 #define PERDURE_CHECK(condition, why)                                                    \
   do {                                                                                   \
     if (!(condition)) [[unlikely]] {                                                     \
       std::fprintf(stderr, "perdure: %s:%d: check failed: %s: %s\n", __FILE__, __LINE__, \
                    #condition, why);                                                     \
-      std::abort();                                                                      \
+      ::perdure::stop_process();                                                         \
     }                                                                                    \
   } while (false)

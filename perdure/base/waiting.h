@@ -16,6 +16,9 @@ using Mutex = std::mutex;
 
 /// Called while another thread has to do something first.
 inline void give_way() { std::this_thread::yield(); }
+/// The same, where that thread is running and about to be done. So often it is worth while.
+inline void pause_briefly() { __builtin_ia32_pause(); }
+inline constexpr int kBriefPauses = 100;
 
 /// Whether the system has the next one.
 bool has_barriers();

@@ -12,6 +12,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "perdure/base/shared.h"
+
 namespace perdure {
 
 static_assert(std::endian::native == std::endian::little, "the media format is little-endian");
@@ -52,10 +54,10 @@ inline constexpr Word kWholeWord = ~Word{0};
 /// race. Acquire and release, because a reader that meets a committing writer's word must then also
 /// see that writer's lock (free on x86).
 inline Word load_word(const Word* word) {
-  return std::atomic_ref<Word>(*const_cast<Word*>(word)).load(std::memory_order_acquire);
+  return SharedRef<Word>(*const_cast<Word*>(word)).load(std::memory_order_acquire);
 }
 inline void store_word(Word* word, Word value) {
-  std::atomic_ref<Word>(*word).store(value, std::memory_order_release);
+  SharedRef<Word>(*word).store(value, std::memory_order_release);
 }
 
 /// The same for `bytes` (at most 8) bytes anywhere, touching no other byte: in naturally aligned
@@ -67,7 +69,7 @@ inline Word load_exact(const std::byte* from, std::size_t bytes) {
     Word piece = 0;
     std::size_t step = 1;
     if (at % 8 == 0 && bytes - done == 8) {
-      return __atomic_load_n(reinterpret_cast<const Word*>(from), __ATOMIC_ACQUIRE);
+      return load_word(reinterpret_cast<const Word*>(from));
     } else if (at % 4 == 0 && bytes - done >= 4) {
       piece = __atomic_load_n(reinterpret_cast<const std::uint32_t*>(at), __ATOMIC_ACQUIRE);
       step = 4;
@@ -109,10 +111,15 @@ inline void store_exact(std::byte* to, Word value, std::size_t bytes) {
 /// Copies bytes that others may be writing. The caller looks afterwards whether anybody was, and if
 /// so uses none of them.
 inline void copy_in_doubt(void* to, const void* from, std::size_t bytes) {
-#if defined(__SANITIZE_THREAD__)
-  // Word by word, atomically, so that this race is seen to be intended. (Elsewhere wide moves: what
-  // was put together by words, and is then moved on by vectors, waits for its stores to leave the
-  // core's buffer.)
+  if constexpr (!kCopiesWords) {
+    // Wide moves: what was put together by words, and is then moved on by vectors, waits for its
+    // stores to leave the core's buffer.
+    std::memcpy(to, from, bytes);
+    // Orders: the bytes before the caller's look.
+    std::atomic_thread_fence(std::memory_order_acquire);
+    return;
+  }
+  // Atomically, so that this race is seen to be intended.
   auto* out = static_cast<std::byte*>(to);
   for (const auto* in = static_cast<const std::byte*>(from); bytes > 0;) {
     const std::size_t to_word_end = kWordBytes - reinterpret_cast<std::uintptr_t>(in) % kWordBytes;
@@ -123,11 +130,6 @@ inline void copy_in_doubt(void* to, const void* from, std::size_t bytes) {
     out += here;
     bytes -= here;
   }
-#else
-  std::memcpy(to, from, bytes);
-  // Orders: the bytes before the caller's look.
-  std::atomic_thread_fence(std::memory_order_acquire);
-#endif
 }
 /// The mask of `bytes` bytes of a word from byte `skip` on.
 constexpr Word byte_mask(std::size_t skip, std::size_t bytes) {

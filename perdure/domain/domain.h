@@ -49,7 +49,7 @@ concept PostingDomain = Domain<D> && requires(D d, Site site, std::uint64_t mark
 struct CachedStores {
   static void store(Word* home, Word value) { store_word(home, value); }
   static void merge(Word* home, Word value, Word mask) {
-    std::atomic_ref<Word> word(*home);
+    SharedRef<Word> word(*home);
     Word old = word.load(std::memory_order_relaxed);
     // A loop, because threads that own different bits of one bitmap word merge at the same time.
     while (!word.compare_exchange_weak(old, (old & ~mask) | (value & mask),

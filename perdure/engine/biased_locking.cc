@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <mutex>
-#include <thread>
 #include <vector>
 
 #include "perdure/base/waiting.h"
@@ -12,7 +11,7 @@ namespace perdure {
 
 struct BiasedLocking::Known {
   bool possible = has_barriers();
-  std::mutex mutex;
+  Mutex mutex;
   std::vector<Place*> places;
 };
 
@@ -45,8 +44,7 @@ void BiasedLocking::end_owner() {
   if (owner == nullptr) return;
   owner_.store(&ending_, std::memory_order_relaxed);
   barrier_everywhere();
-  while ((owner->state_.load(std::memory_order_acquire) & Place::kCommitting) != 0)
-    std::this_thread::yield();
+  while ((owner->state_.load(std::memory_order_acquire) & Place::kCommitting) != 0) give_way();
   // Release, and the acquire above: a thread that sees no owner sees all that the owner committed.
   owner_.store(nullptr, std::memory_order_release);
 }

@@ -28,6 +28,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "perdure/base/shared.h"
 #include "perdure/base/words.h"
 
 namespace perdure {
@@ -73,7 +74,7 @@ class BiasedLocking {
     static constexpr std::uint64_t kCommitting = 2;
     static constexpr std::uint64_t kOne = 4;
 
-    std::atomic<std::uint64_t> state_{0};  // how often it has begun, and what it is doing
+    Shared<std::uint64_t> state_{0};  // how often it has begun, and what it is doing
     std::uint64_t began_ = 0;
     std::uint64_t look_at_ = kPatience * kOne;  // when to look next whether others are there
     std::uint64_t seen_ = 0;                    // how often the others had begun at the last look
@@ -109,7 +110,7 @@ class BiasedLocking {
   struct Known;
   Known* const known_;
   Place ending_;  // stands for an owner whose bias is being revoked
-  alignas(kLineBytes) std::atomic<Place*> owner_{nullptr};
+  alignas(kLineBytes) Shared<Place*> owner_{nullptr};
 };
 
 }  // namespace perdure

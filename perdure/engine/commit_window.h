@@ -2,8 +2,7 @@
 // CommitWindow, CommitGate: how a commit and a truncation agree on which records are complete.
 #pragma once
 
-#include <thread>
-
+#include "perdure/base/waiting.h"
 #include "perdure/engine/lock_table.h"
 #include "perdure/log/log_area.h"
 
@@ -21,7 +20,7 @@ class CommitWindow {
       timestamp_ = draw.timestamp;
       if (!draw.gate_closed) return;
       leave();
-      while (clock.gate_closed()) std::this_thread::yield();
+      while (clock.gate_closed()) give_way();
     }
   }
   ~CommitWindow() { leave(); }
@@ -48,7 +47,7 @@ class CommitGate {
   CommitGate(CommitClock& clock, LogArea& logs) : clock_(&clock) {
     clock.close_gate();
     for (std::size_t i = 0; i < logs.slot_count(); ++i) {
-      while (logs.slot(i).committing()) std::this_thread::yield();
+      while (logs.slot(i).committing()) give_way();
     }
   }
   ~CommitGate() { clock_->open_gate(); }

@@ -8,6 +8,7 @@
 #include <bit>
 #include <cstdint>
 
+#include "perdure/base/shared.h"
 #include "perdure/base/words.h"
 
 namespace perdure {
@@ -16,7 +17,7 @@ namespace perdure {
 /// one. Unlocked: version << 1. Locked: the owner's address | 1.
 class LockTable {
  public:
-  using Orec = std::atomic<std::uint64_t>;
+  using Orec = Shared<std::uint64_t>;
 
   /// Throws: std::bad_alloc.
   explicit LockTable(unsigned bits);
@@ -69,7 +70,7 @@ class CommitClock {
 
  private:
   // A line of its own: every committer writes it.
-  alignas(kLineBytes) std::atomic<std::uint64_t> word_{0};
+  alignas(kLineBytes) Shared<std::uint64_t> word_{0};
   char padding_[kLineBytes - sizeof(word_)] = {};
 };
 

@@ -47,7 +47,7 @@ void Redo<D, Log>::consume() {
   for (std::size_t i = 0; i < logs.slot_count(); ++i) {
     const std::uint64_t phase = logs.slot(i).phase.load(std::memory_order_acquire);
     while ((phase & 1) != 0 && logs.slot(i).phase.load(std::memory_order_acquire) == phase)
-      std::this_thread::yield();
+      give_way();
   }
   consume_up_to(last_timestamp);
   if constexpr (PrivatePagesDomain<D>) domain_.pages().give_back();

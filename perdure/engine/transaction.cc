@@ -168,10 +168,9 @@ void Tx::own_writes() {
 void Tx::await_owner(const LockTable::Orec& orec) {
   // Two that wait for each other both come to the end of their patience.
   const auto free = [&] { return !LockTable::locked(orec.load(std::memory_order_relaxed)); };
-  constexpr int kLooks = 100;
-  for (int looked = 0; looked < kLooks; ++looked) {
+  for (int paused = 0; paused < kBriefPauses; ++paused) {
     if (free()) return;
-    __builtin_ia32_pause();
+    pause_briefly();
   }
   // On memory the owner would be done by now. And whoever sleeps with locks makes others sleep.
   if (horizon_ == nullptr || !locks_.empty()) conflict();
@@ -421,7 +420,7 @@ void Tx::outdate(Offset begin, std::uint64_t bytes) {
       if (LockTable::locked(current)) {
         // The wait is bounded: the owner may wait for a lock that the caller holds.
         if (waited > 1000) conflict();
-        std::this_thread::yield();
+        give_way();
       } else if (LockTable::version(current) >= version) {
         break;
       } else if (orec.compare_exchange_weak(current, LockTable::unlocked(version),

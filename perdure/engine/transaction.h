@@ -24,6 +24,7 @@
 #include <type_traits>
 
 #include "perdure/base/offset_set.h"
+#include "perdure/base/shared.h"
 #include "perdure/engine/biased_locking.h"
 #include "perdure/engine/durable_horizon.h"
 #include "perdure/engine/lock_table.h"
@@ -560,8 +561,8 @@ class alignas(kLineBytes) Tx {
   std::byte* const base_;                // the world's, as the next: nearer
   BiasedLocking* const biased_locking_;  // null: none
   // Changed by the transaction's thread, and looked at by one that needs a slot.
-  std::atomic<bool> active_{false};
-  std::atomic<bool> has_slot_;
+  Shared<bool> active_{false};
+  Shared<bool> has_slot_;
   bool read_only_ = false;
   bool tracked_ = true;
   bool doomed_ = false;

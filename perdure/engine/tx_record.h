@@ -4,6 +4,7 @@
 
 #include <span>
 
+#include "perdure/base/shared.h"
 #include "perdure/base/word_buffer.h"
 #include "perdure/engine/transaction.h"
 #include "perdure/log/record.h"
@@ -14,7 +15,7 @@ namespace perdure {
 /// the first word.
 /// Throws: std::bad_alloc.
 inline std::span<Word> encode(Tx& tx) {
-  thread_local WordBuffer buffer;
+  WordBuffer& buffer = of_this_thread<WordBuffer, struct Encoded>();
   std::size_t most = 1 + record::most_words(tx.writes().size());
   for (const Tx::InPlace& object : tx.in_place())
     most += record::in_place_heads(object.bytes / kWordBytes);

@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "perdure/base/growing_array.h"
+#include "perdure/base/waiting.h"
 #include "perdure/error.h"
 #include "perdure/heap/layout.h"
 #include "perdure/heap/object.h"
@@ -167,9 +168,9 @@ class Heap {
   std::vector<std::unique_ptr<Segment>> replaced_;  // by add_segment()
   std::uint64_t segment_count_ = 0;                 // under blocks_mutex_
   std::uint64_t search_from_ = 0;                   // no free block in any segment before this one
-  mutable std::mutex blocks_mutex_;                 // who is what: free blocks, extents, segments
+  mutable Mutex blocks_mutex_;                      // who is what: free blocks, extents, segments
   struct ClassList {
-    std::mutex mutex;
+    Mutex mutex;
     std::vector<std::uint32_t> partial;  // blocks with free objects that no thread owns
   };
   std::array<ClassList, heap_layout::kClasses> classes_;
@@ -226,7 +227,7 @@ class Heap::Change {
 
   Heap* heap_;
   HeapCache* cache_;
-  std::unique_lock<std::mutex> lock_;
+  std::unique_lock<Mutex> lock_;
   Kind kind_ = Kind::kNone;
   bool pending_ = false;         // a step was asked for, and has not happened
   bool last_ = false;            // no other follows it

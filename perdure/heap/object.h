@@ -3,17 +3,17 @@
 // free does with it.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 
+#include "perdure/base/shared.h"
 #include "perdure/base/words.h"
 
 namespace perdure {
 
 /// What the heap knows, in volatile memory, of 64 small objects of a block, a bit each.
 struct ObjectBits {
-  std::atomic<std::uint64_t> free{0};  // anyone can reserve it
-  std::atomic<std::uint64_t> kept{0};  // it is in a thread's magazine
+  Shared<std::uint64_t> free{0};  // anyone can reserve it
+  Shared<std::uint64_t> kept{0};  // it is in a thread's magazine
 };
 
 struct HeapObject {

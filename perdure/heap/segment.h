@@ -14,11 +14,11 @@ namespace perdure {
 /// The volatile side of a block. Free bits say what anyone can reserve: what is neither published
 /// nor reserved nor being freed, nor in a magazine; that, the kept bits say.
 struct Heap::Block {
-  std::atomic<heap_layout::BlockKind> kind{heap_layout::BlockKind::kFree};
+  Shared<heap_layout::BlockKind> kind{heap_layout::BlockKind::kFree};
   std::atomic<std::uint8_t> size_class{0};
-  std::atomic<bool> listed{false};  // owned by a thread's cache or in its class's partial list
+  Shared<bool> listed{false};  // owned by a thread's cache or in its class's partial list
   std::atomic<std::uint32_t> extent_blocks{0};
-  std::atomic<std::uint32_t> free_objects{0};
+  Shared<std::uint32_t> free_objects{0};
   std::array<ObjectBits, heap_layout::kBitmapWords / 2> bits{};
 
   bool holds_object(std::size_t index) const {

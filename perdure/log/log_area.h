@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "perdure/base/offset_set.h"
+#include "perdure/base/shared.h"
 #include "perdure/domain/primitives.h"
 #include "perdure/error.h"
 #include "perdure/log/record_log.h"
@@ -42,10 +43,9 @@ struct LogSlot {
   /// emptied. Only the slot's own thread touches it: it makes room in it outside commits, while a
   /// truncation may be under way.
   GrowingArray<Offset> unflushed_lines;
-  std::atomic<std::uint64_t> phase{0};  // odd between drawing a timestamp and having stored home
+  Shared<std::uint64_t> phase{0};  // odd between drawing a timestamp and having stored home
   bool committing() const { return (phase.load(std::memory_order_acquire) & 1) != 0; }
-  std::atomic<bool> ready{
-      false};                     // since the pool was opened: prepared, with space behind its ring
+  Shared<bool> ready{false};      // since the pool was opened: prepared, with space behind its ring
   char padding[kLineBytes] = {};  // slots are written by different threads
 };
 

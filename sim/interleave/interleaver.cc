@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "sim/interleave/interleaver.h"
 
+#include <cxxabi.h>
 #include <ucontext.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <exception>
 #include <memory>
+#include <utility>
 
 namespace perdure::interleave {
 namespace {
@@ -48,10 +51,21 @@ struct KeptStore {
   void (*apply)(void*, std::uint64_t);
 };
 
+/// What the C++ runtime knows of the exceptions that a thread handles (__cxa_eh_globals of the
+/// Itanium ABI). Each fiber has its own.
+struct Exceptions {
+  void* caught;
+  unsigned uncaught;
+  static Exceptions& of_this_thread() {
+    return *reinterpret_cast<Exceptions*>(abi::__cxa_get_globals());
+  }
+};
+
 struct Fiber {
   Place place;
   Body body;
   std::vector<KeptStore> kept;  // stores that no other thread sees yet, oldest first
+  Exceptions exceptions{};      // while it does not run
   bool finished = false;
   bool waiting = false;
 };
@@ -81,6 +95,11 @@ class Schedule {
   }
   /// What is wrong with it, or nothing.
   std::string run();
+  void stop(std::string violation) {
+    violation_ = std::move(violation);
+    leave();
+  }
+  std::size_t current() const { return current_; }
 
   void changed() {
     for (Fiber& fiber : fibers_) fiber.waiting = false;
@@ -88,20 +107,32 @@ class Schedule {
   void step() {
     if (++steps_ > limits_->steps) return stop("it does not end");
     if (preemptions_ == limits_->preemptions) return;
-    std::vector<std::size_t> options{current_};
-    add_runnable(options);
-    const std::size_t next = options[choose(options.size())];
-    if (next == current_) return;
+    const std::size_t chosen = choose(1 + others());
+    if (chosen == 0) return;
     ++preemptions_;
-    go_to(next);
+    go_to(other(chosen - 1));
+  }
+  void give_way() {
+    if (++steps_ > limits_->steps) return stop("it does not end");
+    fence();
+    // In turn, with no choice: threads that give way to each other must come to the one that they
+    // wait for.
+    for (std::size_t i = 1; i < fibers_.size(); ++i) {
+      const std::size_t next = (current_ + i) % fibers_.size();
+      if (is_other(next)) return go_to(next);
+    }
   }
   void wait() {
     fence();
     fibers_[current_].waiting = true;
     go_on_elsewhere();
   }
-  void fence() {
-    std::vector<KeptStore>& kept = fibers_[current_].kept;
+  void fence() { fence(fibers_[current_]); }
+  void fence_everywhere() {
+    for (Fiber& fiber : fibers_) fence(fiber);
+  }
+  void fence(Fiber& fiber) {
+    std::vector<KeptStore>& kept = fiber.kept;
     if (kept.empty()) return;
     for (const KeptStore& store : kept) store.apply(store.place, store.value);
     kept.clear();
@@ -120,11 +151,20 @@ class Schedule {
 
  private:
   static void enter();
-  /// All but the current one.
-  void add_runnable(std::vector<std::size_t>& options) const {
-    for (std::size_t i = 0; i < fibers_.size(); ++i) {
-      if (i != current_ && !fibers_[i].finished && !fibers_[i].waiting) options.push_back(i);
-    }
+  /// How many but the current one could go on.
+  std::size_t others() const {
+    std::size_t count = 0;
+    for (std::size_t i = 0; i < fibers_.size(); ++i) count += is_other(i) ? 1 : 0;
+    return count;
+  }
+  /// One of them.
+  std::size_t other(std::size_t number) const {
+    std::size_t i = 0;
+    while (!is_other(i) || number-- != 0) ++i;
+    return i;
+  }
+  bool is_other(std::size_t i) const {
+    return i != current_ && !fibers_[i].finished && !fibers_[i].waiting;
   }
   std::size_t choose(std::size_t options) {
     if (options == 1) return 0;
@@ -134,28 +174,27 @@ class Schedule {
   void go_to(std::size_t next) {
     Fiber& from = fibers_[current_];
     current_ = next;
+    from.exceptions = std::exchange(Exceptions::of_this_thread(), fibers_[next].exceptions);
     from.place.leave_for(fibers_[next].place);
   }
   void go_on_elsewhere() {
-    std::vector<std::size_t> options;
-    add_runnable(options);
-    if (!options.empty()) return go_to(options[choose(options.size())]);
+    if (const std::size_t options = others(); options != 0) return go_to(other(choose(options)));
     for (const Fiber& fiber : fibers_) {
       if (!fiber.finished) return stop("all threads wait for each other");
     }
     leave();
   }
-  void stop(std::string violation) {
-    violation_ = std::move(violation);
-    leave();
-  }
   /// What still runs is given up where it is.
-  void leave() { fibers_[current_].place.leave_for(main_); }
+  void leave() {
+    Exceptions::of_this_thread() = main_exceptions_;
+    fibers_[current_].place.leave_for(main_);
+  }
 
   std::vector<Choice>* path_;
   const Limits* limits_;
   std::vector<Fiber> fibers_;
   Place main_;
+  Exceptions main_exceptions_{};
   std::size_t current_ = 0;
   std::size_t at_ = 0;  // in the path
   unsigned preemptions_ = 0;
@@ -184,6 +223,7 @@ void Schedule::enter() {
 std::string Schedule::run() {
   running = this;
   current_ = choose(fibers_.size());
+  main_exceptions_ = std::exchange(Exceptions::of_this_thread(), Exceptions{});
   main_.leave_for(fibers_[current_].place);
   running = nullptr;
   return violation_;
@@ -208,9 +248,21 @@ void changed() {
 void wait() {
   if (running != nullptr) running->wait();
 }
+void give_way() {
+  if (running != nullptr) running->give_way();
+}
 void fence() {
   if (running != nullptr) running->fence();
 }
+void fence_everywhere() {
+  if (running != nullptr) running->fence_everywhere();
+}
+void fail(const std::string& violation) {
+  if (running != nullptr) running->stop(violation);
+  std::abort();
+}
+bool in_body() { return running != nullptr; }
+std::size_t current() { return running == nullptr ? 0 : running->current(); }
 
 namespace detail {
 

@@ -13,8 +13,10 @@
 
 #include <atomic>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 namespace perdure::interleave {
@@ -50,8 +52,18 @@ void step();
 void changed();
 /// In a body: nothing to do until another thread has changed something.
 void wait();
+/// In a body: the next thread in turn that can go on goes on here. Not a preemption.
+void give_way();
 /// In a body: what the thread has stored is seen by the others from here on.
 void fence();
+/// In a body: what any thread has stored so far is seen by the others from here on.
+void fence_everywhere();
+/// In a body: the schedule ends here, and is a violation.
+[[noreturn]] void fail(const std::string& violation);
+/// In a body: which of the bodies. Elsewhere 0.
+std::size_t current();
+/// Whether a body is running.
+bool in_body();
 
 namespace detail {
 /// Keeps a store back, which `apply(place, value)` makes later. False: it is to be made now.
@@ -60,10 +72,10 @@ bool keep_back(void* place, std::uint64_t value, void (*apply)(void*, std::uint6
 bool kept_back(const void* place, std::uint64_t& value);
 }  // namespace detail
 
-/// An atomic number whose accesses are steps. Outside of explore() they are plain.
+/// An atomic value whose accesses are steps. Outside of explore() they are plain.
 template <class T>
 class Atomic {
-  static_assert(sizeof(T) <= sizeof(std::uint64_t));
+  static_assert(sizeof(T) <= sizeof(std::uint64_t) && std::is_trivially_copyable_v<T>);
 
  public:
   Atomic() : value_{} {}
@@ -73,7 +85,7 @@ class Atomic {
   T load(std::memory_order = std::memory_order_seq_cst) const {
     step();
     std::uint64_t mine = 0;
-    return detail::kept_back(this, mine) ? static_cast<T>(mine) : value_;
+    return detail::kept_back(this, mine) ? from_bits(mine) : value_;
   }
   void store(T value, std::memory_order order = std::memory_order_seq_cst) {
     if (order == std::memory_order_seq_cst) {
@@ -82,9 +94,9 @@ class Atomic {
     }
     step();
     const auto apply = [](void* me, std::uint64_t kept) {
-      static_cast<Atomic*>(me)->value_ = static_cast<T>(kept);
+      static_cast<Atomic*>(me)->value_ = from_bits(kept);
     };
-    if (detail::keep_back(this, static_cast<std::uint64_t>(value), apply)) return;
+    if (detail::keep_back(this, to_bits(value), apply)) return;
     value_ = value;
     changed();
   }
@@ -103,6 +115,23 @@ class Atomic {
   }
   T fetch_add(T more, std::memory_order = std::memory_order_seq_cst) {
     return change([&](T& now) { return static_cast<T>(now + more); });
+  }
+  T fetch_sub(T less, std::memory_order = std::memory_order_seq_cst) {
+    return change([&](T& now) { return static_cast<T>(now - less); });
+  }
+  T exchange(T value, std::memory_order = std::memory_order_seq_cst) {
+    return change([&](T&) { return value; });
+  }
+
+  static std::uint64_t to_bits(T value) {
+    std::uint64_t bits = 0;
+    std::memcpy(&bits, &value, sizeof(value));
+    return bits;
+  }
+  static T from_bits(std::uint64_t bits) {
+    T value;
+    std::memcpy(&value, &bits, sizeof(value));
+    return value;
   }
 
  private:

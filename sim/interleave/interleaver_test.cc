@@ -98,6 +98,68 @@ TEST_F(Interleaver, WhoWaitsGoesOnWhenSomethingHasChanged) {
   EXPECT_GE(report.schedules, 3u);
 }
 
+TEST_F(Interleaver, ABarrierEverywhereServesForTheOthersFence) {
+  bool ever = false;
+  const Report report = explore(
+      [&] {
+        auto places = std::make_shared<std::array<Atomic<int>, 2>>();
+        auto saw = std::make_shared<std::array<int, 2>>(std::array<int, 2>{-1, -1});
+        std::vector<Body> bodies;
+        for (unsigned me = 0; me < 2; ++me) {
+          bodies.emplace_back([=, &ever] {
+            (*places)[me].store(1, std::memory_order_relaxed);
+            if (me == 0) fence_everywhere();
+            (*saw)[me] = (*places)[1 - me].load(std::memory_order_acquire);
+            step();
+            ever = ever || *saw == std::array<int, 2>{0, 0};
+          });
+        }
+        return bodies;
+      },
+      {.store_buffers = true});
+  EXPECT_TRUE(report.complete) << report.violation;
+  EXPECT_FALSE(ever);
+}
+
+TEST_F(Interleaver, WhoGivesWayComesToTheThreadThatItWaitsFor) {
+  const Report report = explore([] {
+    auto ready = std::make_shared<Atomic<int>>();
+    const Body wait = [ready] {
+      while (ready->load() == 0) give_way();
+    };
+    return std::vector<Body>{wait, wait, [ready] { ready->store(1); }};
+  });
+  EXPECT_TRUE(report.complete) << report.violation;
+}
+
+TEST_F(Interleaver, EachThreadHandlesItsOwnExceptions) {
+  const Report report = explore([] {
+    const auto body = [](int mine) {
+      return [mine] {
+        try {
+          try {
+            throw mine;
+          } catch (int) {
+            step();
+            throw;
+          }
+        } catch (int again) {
+          step();
+          if (again != mine) throw std::runtime_error("another thread's");
+        }
+      };
+    };
+    return std::vector<Body>{body(1), body(2)};
+  });
+  EXPECT_TRUE(report.complete) << report.violation;
+}
+
+TEST_F(Interleaver, AThreadCanEndTheSchedule) {
+  const Report report = explore([] { return std::vector<Body>{[] { fail("enough"); }}; });
+  EXPECT_EQ(report.violation, "enough");
+  EXPECT_FALSE(in_body());
+}
+
 TEST_F(Interleaver, SaysThatThreadsWaitForEachOther) {
   const Report report = explore([] {
     auto never = std::make_shared<Atomic<int>>();
