@@ -249,15 +249,15 @@ TEST_F(TransactionsInterleaved, EachAccessToAnOwnershipRecordIsNeeded) {
   expect_noticed({Access::kLoad, "Tx::validated", std::memory_order_relaxed},
                  sums_of(Look::kRange));
   // The record is taken before anything is stored home, at the commit or at the store.
-  expect_noticed({Access::kChange, "Tx::own"},
+  expect_noticed({Access::kChange, "Tx::own_writes("},
                  [] { return increments(Bias::kEnded, 2, false, {}); });
-  expect_noticed({Access::kChange, "Tx::own"},
+  expect_noticed({Access::kChange, "Tx::own("},
                  [] { return increments(Bias::kNone, 2, false, {}); });
   // It is given back with a new version, and only when everything is home. (With biased locking
   // whoever waits for it would become the owner, who needs none.)
-  expect_noticed({Access::kStore, "Tx::release_locks"},
+  expect_noticed({Access::kStore, "Tx::let_go"},
                  [] { return increments(Bias::kNone, 2, false, {}); });
-  expect_noticed({Access::kNew, "Tx::release_locks"},
+  expect_noticed({Access::kNew, "Tx::let_go"},
                  [] { return increments(Bias::kEnded, 2, false, {}); });
   expect_noticed({Access::kStore, "store_word", {}, "CommitWindow::next_phase"},
                  sums_of(Look::kOnly));
