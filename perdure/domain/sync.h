@@ -24,6 +24,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdlib>
 #include <memory>
@@ -157,15 +158,28 @@ class SyncGroup {
 
   /// The threads of the last batch were woken all at once and most are about to commit again: the
   /// first of them, who leads, gives the core to the others as long as more of them come. Without
-  /// it small and large batches alternate.
+  /// it small and large batches alternate. But where other programs want the core, it is gone for
+  /// milliseconds: then the next batches do without.
   void await_companions(std::unique_lock<std::mutex>& lock) {
+    if (alone_for_ > 0) {
+      --alone_for_;
+      return;
+    }
     for (std::size_t before = 0; joined_ != before && joined_ < last_joined_;) {
       before = joined_;
       lock.unlock();
+      const auto given = std::chrono::steady_clock::now();
       std::this_thread::yield();
+      const auto away = std::chrono::steady_clock::now() - given;
       lock.lock();
+      if (away <= kYieldOfOne * (1 + joined_ - before)) continue;
+      alone_for_ = kBatchesWithout;
+      return;
     }
   }
+  /// In so long a companion comes, or none does.
+  static constexpr std::chrono::microseconds kYieldOfOne{200};
+  static constexpr unsigned kBatchesWithout = 256;
 
   static void add(std::vector<Pages>& list, const Pages& pages) {
     if (!list.empty() && list.back().end >= pages.begin && list.back().begin <= pages.begin) {
@@ -248,6 +262,7 @@ class SyncGroup {
   Copy posted_copy_;
   std::size_t joined_ = 0;       // threads that brought it
   std::size_t last_joined_ = 0;  // those of the batch before
+  unsigned alone_for_ = 0;       // so many batches
   std::uint64_t filling_ = 1;
   std::uint64_t done_ = 0;
   bool writing_ = false;
