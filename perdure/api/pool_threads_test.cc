@@ -206,7 +206,7 @@ TEST(PoolThreads, ATransactionIsNotUsedByAnotherThread) {
       expect_refused([&] { tx.allocate(64); }, "allocate");
       expect_refused([&] { tx.free(value); }, "free");
       expect_refused([&] { tx.write(value, bytes, 3); }, "write of a part");
-#ifndef NDEBUG
+#if PERDURE_LOOKS_AT_EACH_USE
       expect_refused([&] { tx.store(*value, 2); }, "store");
       expect_refused([&] { tx.load(*value); }, "load");
 #endif

@@ -33,6 +33,12 @@
 #include "perdure/heap/object.h"
 #include "perdure/tx.h"
 
+#if !defined(__OPTIMIZE__) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define PERDURE_LOOKS_AT_EACH_USE 1
+#else
+#define PERDURE_LOOKS_AT_EACH_USE 0
+#endif
+
 namespace perdure {
 
 class Engine;
@@ -406,15 +412,16 @@ class alignas(kLineBytes) Tx {
     doomed_ = true;
     throw Conflict{};
   }
-  /// Catches a Tx that is used after its end, or by another thread than that which began it. The
-  /// inline paths that are taken in a running transaction only do without.
+  /// Catches a Tx that is used after its end, or by another thread than that which began it. Loads
+  /// and stores that are inline in a running transaction look only in code that is not optimized,
+  /// or is run with a sanitizer: it would double what a look-up costs.
   void require_use() const {
     if (!active() || thread_ != __builtin_thread_pointer()) [[unlikely]]
       refuse_use();
   }
   [[noreturn, gnu::cold]] void refuse_use() const;
   void expect_use() const {
-#ifndef NDEBUG
+#if PERDURE_LOOKS_AT_EACH_USE
     require_use();
 #endif
   }
