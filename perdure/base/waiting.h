@@ -7,6 +7,7 @@
 #include PERDURE_MACHINE
 #else
 
+#include <chrono>
 #include <mutex>
 #include <thread>
 
@@ -19,6 +20,8 @@ inline void give_way() { std::this_thread::yield(); }
 /// The same, where that thread is running and about to be done. So often it is worth while.
 inline void pause_briefly() { __builtin_ia32_pause(); }
 inline constexpr int kBriefPauses = 100;
+/// The same, where that thread may not be running.
+inline void sleep_briefly() { std::this_thread::sleep_for(std::chrono::microseconds(20)); }
 
 /// Whether the system has the next one.
 bool has_barriers();

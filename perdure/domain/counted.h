@@ -99,7 +99,7 @@ class Counted {
     counters_->add(0, 0, 0, 1);
     return inner_.wait_for(mark, site);
   }
-  const std::atomic<std::uint64_t>& durable_mark() const
+  const Shared<std::uint64_t>& durable_mark() const
     requires PostingDomain<Inner>
   {
     return inner_.durable_mark();

@@ -8,6 +8,7 @@
 #include <concepts>
 #include <cstddef>
 
+#include "perdure/base/shared.h"
 #include "perdure/base/words.h"
 #include "perdure/domain/site.h"
 #include "perdure/options.h"
@@ -42,7 +43,7 @@ template <class D>
 concept PostingDomain = Domain<D> && requires(D d, Site site, std::uint64_t mark) {
   { d.post(site, mark) } -> std::same_as<bool>;
   { d.wait_for(mark, site) } -> std::same_as<bool>;
-  { d.durable_mark() } -> std::same_as<const std::atomic<std::uint64_t>&>;
+  { d.durable_mark() } -> std::same_as<const Shared<std::uint64_t>&>;
 };
 
 /// How the domains that have ordinary cached memory under them store.

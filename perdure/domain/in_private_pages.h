@@ -64,7 +64,7 @@ class InPrivatePages {
   {
     return inner_.wait_for(mark, site);
   }
-  const std::atomic<std::uint64_t>& durable_mark() const
+  const Shared<std::uint64_t>& durable_mark() const
     requires PostingDomain<D>
   {
     return inner_.durable_mark();

@@ -147,7 +147,7 @@ class DropNth {
   {
     return omission_->drops(site) || inner_.wait_for(mark, site);
   }
-  const std::atomic<std::uint64_t>& durable_mark() const
+  const Shared<std::uint64_t>& durable_mark() const
     requires PostingDomain<Inner>
   {
     return inner_.durable_mark();

@@ -78,7 +78,7 @@ class SyncGroup {
     return write_until(lock, [&] { return durable_mark_.load(std::memory_order_relaxed) >= mark; });
   }
   /// The mark up to which all is durable.
-  const std::atomic<std::uint64_t>& durable_mark() const { return durable_mark_; }
+  const Shared<std::uint64_t>& durable_mark() const { return durable_mark_; }
 
   /// Writes `pending` (and clears it) and all that is posted, and waits for the device, together
   /// with every thread waiting now.
@@ -257,7 +257,7 @@ class SyncGroup {
   std::uint64_t posts_ = 0;          // so far
   std::uint64_t durable_posts_ = 0;  // of these
   std::uint64_t posted_mark_ = 0;
-  std::atomic<std::uint64_t> durable_mark_{0};
+  Shared<std::uint64_t> durable_mark_{0};
   Copy home_copy_;  // the leader's, as is the next
   Copy posted_copy_;
   std::size_t joined_ = 0;       // threads that brought it
@@ -285,7 +285,7 @@ class Sync : public CachedStores {
   /// that one writes.
   bool post(Site, std::uint64_t mark) { return group_->post(pending(), mark); }
   bool wait_for(std::uint64_t mark, Site) { return group_->wait_for(mark); }
-  const std::atomic<std::uint64_t>& durable_mark() const { return group_->durable_mark(); }
+  const Shared<std::uint64_t>& durable_mark() const { return group_->durable_mark(); }
 
  private:
   using Pending = std::vector<typename SyncGroup<Device>::Pages>;

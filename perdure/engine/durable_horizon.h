@@ -13,6 +13,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "perdure/base/shared.h"
 #include "perdure/base/words.h"
 
 namespace perdure {
@@ -20,7 +21,7 @@ namespace perdure {
 class DurableHorizon {
  public:
   /// `durable`: all commits up to this timestamp are (a domain's durable_mark()).
-  explicit DurableHorizon(const std::atomic<std::uint64_t>& durable) : durable_(&durable) {}
+  explicit DurableHorizon(const Shared<std::uint64_t>& durable) : durable_(&durable) {}
 
   /// What was committed up to this can be returned at once.
   std::uint64_t durable() const { return durable_->load(std::memory_order_acquire); }
@@ -40,8 +41,8 @@ class DurableHorizon {
   }
 
  private:
-  const std::atomic<std::uint64_t>* durable_;
-  alignas(kLineBytes) std::atomic<std::uint64_t> last_strict_{0};
+  const Shared<std::uint64_t>* durable_;
+  alignas(kLineBytes) Shared<std::uint64_t> last_strict_{0};
 };
 
 }  // namespace perdure

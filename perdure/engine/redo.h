@@ -49,6 +49,7 @@
 #include <mutex>
 #include <thread>
 
+#include "perdure/base/waiting.h"
 #include "perdure/engine/commit_window.h"
 #include "perdure/engine/engine_on.h"
 #include "perdure/engine/spill.h"
@@ -303,7 +304,7 @@ class Redo : public EngineOn<D> {
   /// The log latch: the right to append to the log that all threads share. A commit holds it from
   /// making room on, so that nobody else takes that room; its holder never waits for a truncation.
   /// Empty where each thread has a log of its own.
-  using LogLatch = std::unique_lock<std::mutex>;
+  using LogLatch = std::unique_lock<Mutex>;
   /// The slot whose log the thread of `slot_index` appends to.
   LogSlot& log_slot(std::size_t slot_index) { return parts_.logs->slot(shared_ ? 0 : slot_index); }
 
@@ -368,11 +369,11 @@ class Redo : public EngineOn<D> {
       fail();
     }
   }
-  static const std::atomic<std::uint64_t>& durable_mark(const D& domain) {
+  static const Shared<std::uint64_t>& durable_mark(const D& domain) {
     if constexpr (PostingDomain<D>) {
       return domain.durable_mark();
     } else {
-      static const std::atomic<std::uint64_t> all{~std::uint64_t{0}};  // visible means durable
+      static const Shared<std::uint64_t> all{~std::uint64_t{0}};  // visible means durable
       return all;
     }
   }
@@ -545,7 +546,7 @@ class Redo : public EngineOn<D> {
   const bool shared_;  // one log for all threads
   DurableHorizon horizon_;
   const bool has_crc_step_ = has_crc32c_step();
-  std::mutex log_latch_;             // the right to append to it
+  Mutex log_latch_;                  // the right to append to it
   const std::uint64_t usable_part_;  // of each log
   std::atomic<Truncation> mode_;
   std::mutex truncation_;

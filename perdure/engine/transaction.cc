@@ -3,9 +3,7 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "perdure/base/check.h"
@@ -178,7 +176,7 @@ void Tx::await_owner(const LockTable::Orec& orec) {
   // programs' threads a yield may last for milliseconds.
   constexpr int kSleeps = 10;
   for (int slept = 0; slept < kSleeps; ++slept) {
-    std::this_thread::sleep_for(std::chrono::microseconds(20));
+    sleep_briefly();
     if (free()) return;
   }
   conflict();

@@ -82,7 +82,7 @@ class SimDomain {
     run_while_waiting(*trace_);
     return file_.wait_for(mark, site);
   }
-  const std::atomic<std::uint64_t>& durable_mark() const { return file_.durable_mark(); }
+  const Shared<std::uint64_t>& durable_mark() const { return file_.durable_mark(); }
 
  private:
   Model model_;

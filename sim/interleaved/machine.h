@@ -253,6 +253,7 @@ class Mutex {
 inline void give_way() { interleave::give_way(); }
 inline void pause_briefly() { interleave::give_way(); }
 inline constexpr int kBriefPauses = 1;
+inline void sleep_briefly() { interleave::give_way(); }
 
 inline bool has_barriers() { return true; }
 inline void barrier_everywhere(

@@ -75,6 +75,78 @@ TEST_F(TransactionsInterleaved, WhatIsStoredBlindlyIsNeverHalfOfTwoTransactions)
   expect_sound(blind_stores(1, {.preemptions = 3}));
 }
 
+/// The word `index` of the line of a cell.
+Word& word_of(World& world, std::size_t line, std::size_t index) {
+  return (&world.cell(line))[index];
+}
+
+enum class Third : std::uint8_t {
+  kNone,
+  kLooks,   // it only reads
+  kStores,  // it stores to a line that both others store to, and to one that is its own
+};
+
+/// Two threads that store, without having read them, to lines that overlap: the first to 0 and 1,
+/// the second to 2 and 1. Each stores two words of one of them. The third thread reads it all. The
+/// second has had `before` Conflicts.
+Report overlapping_stores(Third third, unsigned before, const Limits& limits) {
+  return explore(
+      Bias::kEnded,
+      [=](World& world) {
+        const auto expect_whole = [&world](auto load) {
+          const Word one = load(word_of(world, 0, 0));
+          const Word both = load(word_of(world, 1, 0));
+          const Word two = load(word_of(world, 2, 0));
+          require(load(word_of(world, 0, 1)) == one, "half of the first one's stores");
+          require(load(word_of(world, 1, 1)) == two, "half of the second one's stores");
+          require(both == 0 ? one + two == 0 : (both == 1 ? one : two) == both,
+                  "a store without the others of its transaction");
+          return one + two;
+        };
+        auto seen = std::make_shared<Word>(0);
+        Threads all;
+        all.bodies.emplace_back([&world] {
+          world.update(0, [&](Tx& tx) {
+            for (Word* word : {&word_of(world, 0, 0), &word_of(world, 1, 0), &word_of(world, 0, 1)})
+              tx.store(*word, 1);
+          });
+        });
+        all.bodies.emplace_back([&world, before] {
+          world.transact(1, {.before = before}, [&](Tx& tx) {
+            for (Word* word : {&word_of(world, 2, 0), &word_of(world, 1, 0), &word_of(world, 1, 1)})
+              tx.store(*word, 2);
+          });
+        });
+        if (third != Third::kNone) {
+          all.bodies.emplace_back([=, &world] {
+            world.transact(2, {.read_only = third == Third::kLooks}, [&](Tx& tx) {
+              *seen = expect_whole([&](const Word& word) { return tx.load(word); });
+              if (third == Third::kLooks) return;
+              tx.store(word_of(world, 1, 2), *seen + 1);
+              tx.store(word_of(world, 3, 0), *seen + 1);
+            });
+          });
+        }
+        all.after = [=, &world] {
+          require(expect_whole([](const Word& word) { return word; }) == 3, "stores are lost");
+          const Word stored = third == Third::kStores ? *seen + 1 : 0;
+          require(word_of(world, 1, 2) == stored && word_of(world, 3, 0) == stored,
+                  "the third one's stores are lost");
+        };
+        return all;
+      },
+      limits);
+}
+
+TEST_F(TransactionsInterleaved, StoresToLinesThatOverlapAreSeenAndKeptAsAWhole) {
+  for (const unsigned before : {0u, 1u}) {
+    expect_sound(overlapping_stores(Third::kNone, before, {.preemptions = 3}));
+    for (const Third third : {Third::kLooks, Third::kStores})
+      expect_sound(overlapping_stores(third, before, {}));
+  }
+  expect_sound(overlapping_stores(Third::kNone, 0, {.store_buffers = true}));
+}
+
 // ---- opacity ------------------------------------------------------------------------------------
 
 enum class Look : std::uint8_t {
@@ -253,6 +325,14 @@ TEST_F(TransactionsInterleaved, EachAccessToAnOwnershipRecordIsNeeded) {
                  [] { return increments(Bias::kEnded, 2, false, {}); });
   expect_noticed({Access::kChange, "Tx::own("},
                  [] { return increments(Bias::kNone, 2, false, {}); });
+  // Of stores without loads, too, and of more than one record.
+  for (const Third third : {Third::kLooks, Third::kStores}) {
+    expect_noticed({Access::kChange, "Tx::own_writes("},
+                   [third] { return overlapping_stores(third, 0, {}); });
+  }
+  // Whoever gets only some of them gives these back.
+  expect_noticed({Access::kStore, "Tx::roll_back"},
+                 [] { return overlapping_stores(Third::kLooks, 0, {}); });
   // It is given back with a new version, and only when everything is home. (With biased locking
   // whoever waits for it would become the owner, who needs none.)
   expect_noticed({Access::kStore, "Tx::let_go"},

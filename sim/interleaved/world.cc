@@ -40,16 +40,61 @@ struct World::Memory final : Backing {
   std::byte* bytes;
 };
 
-World::World()
-    : memory_(std::make_unique<Memory>()),
-      region_(Region::open_memory(memory_->bytes, kGeometry.capacity_bytes,
-                                  kGeometry.capacity_bytes, DomainKind::kDram, *memory_)
+/// What is durable of what was posted.
+struct World::Device {
+  void advance(std::uint64_t mark) {
+    std::uint64_t before = durable.load(std::memory_order_relaxed);
+    while (before < mark &&
+           !durable.compare_exchange_weak(before, mark, std::memory_order_release)) {
+    }
+  }
+  Shared<std::uint64_t> durable{0};
+  std::uint64_t posted = 0;
+};
+
+/// It promises no more than a PostingDomain has to: what nobody has waited for is not durable.
+struct World::File : CachedStores {
+  explicit File(Device& all) : device(&all) {}
+  static void write_through(Word* home, const Word* words, std::size_t count, Site) {
+    for (std::size_t i = 0; i < count; ++i) store(home + i, words[i]);
+  }
+  static void flush(const void*, std::size_t, Site) {}
+  bool fence(Site) const {
+    device->advance(device->posted);
+    return true;
+  }
+  bool post(Site, std::uint64_t mark) const {
+    interleave::step();
+    if (mark != 0 && mark <= device->posted) interleave::fail("marks do not grow");
+    device->posted = std::max(device->posted, mark);
+    return true;
+  }
+  bool wait_for(std::uint64_t mark, Site) const {
+    interleave::step();
+    device->advance(std::min(mark, device->posted));
+    return true;
+  }
+  const Shared<std::uint64_t>& durable_mark() const { return device->durable; }
+  Device* device;
+};
+
+World::World(Medium medium)
+    : medium_(medium),
+      memory_(std::make_unique<Memory>()),
+      device_(std::make_unique<Device>()),
+      region_(Region::open_memory(
+                  memory_->bytes, kGeometry.capacity_bytes, kGeometry.capacity_bytes,
+                  medium == Medium::kFile ? DomainKind::kSync : DomainKind::kDram, *memory_)
                   .value()),
       logs_(std::make_unique<LogArea>(*region_)) {
   logs_->open().value();
   heap_.emplace(*region_);
-  engine_ = std::make_unique<Redo<Dram>>(
-      EngineParts{&*region_, &clock_, &*heap_, logs_.get(), EngineTuning{}}, Dram{});
+  const EngineParts parts{&*region_, &clock_, &*heap_, logs_.get(), EngineTuning{}};
+  if (medium == Medium::kFile) {
+    engine_ = std::make_unique<Redo<File>>(parts, File(*device_));
+  } else {
+    engine_ = std::make_unique<Redo<Dram>>(parts, Dram{});
+  }
   engine_->recover().value();
   at_first_.assign(used_heap().begin(), used_heap().end());
   reset(Bias::kNone);
@@ -74,6 +119,8 @@ bool World::is_committing() {
   return running != nullptr && running->logs_->slot(interleave::current()).committing();
 }
 
+std::uint64_t World::durable() const { return device_->durable.load(std::memory_order_acquire); }
+
 std::span<std::byte> World::used_heap() const {
   return {region_->base() + region_->superblock().heap_offset, kUsedBlocks * kBlockBytes};
 }
@@ -82,7 +129,8 @@ void World::reset(Bias bias) {
   forget_seen();
   engine_->truncate();
   std::copy(at_first_.begin(), at_first_.end(), used_heap().begin());
-  clock_.start_after(0);
+  // On a file the engine knows of the last schedule's timestamps.
+  clock_.start_after(medium_ == Medium::kFile ? clock_.now() : 0);
   locks_.emplace(kLockBits);
   biased_locking_.emplace();
   heap_.emplace(*region_);
@@ -120,15 +168,25 @@ void World::commit(Tx& tx, std::size_t slot) {
   if (tx.has_updates()) tx.collect_heap_writes();
   if (tx.nothing_to_log()) {
     tx.make_visible(tx.snapshot());
+    if (tx.seen() != 0) {
+      tx.let_go();
+      engine_->await(tx.seen());
+    }
     tx.finish();
   } else {
     engine_->commit(tx, slot, Durability::kStrict);
   }
 }
 
+void World::abandon(Tx& tx) {
+  const std::uint64_t seen = tx.seen();
+  tx.roll_back();
+  if (seen != 0) engine_->await(seen);
+}
+
 interleave::Report explore(Bias bias, const std::function<Threads(World&)>& make,
-                           const interleave::Limits& limits) {
-  World world;
+                           const interleave::Limits& limits, Medium medium) {
+  World world(medium);
   std::size_t left = 0;
   return interleave::explore(
       [&] {

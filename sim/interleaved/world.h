@@ -27,6 +27,12 @@ enum class Bias : std::uint8_t {
   kToFirst,  // the first thread is the owner
 };
 
+/// What is under the pool.
+enum class Medium : std::uint8_t {
+  kMemory,
+  kFile,  // all threads append to one log, and commits are visible before they are durable
+};
+
 /// What the threads of one schedule do, and what holds when all have ended.
 struct Threads {
   std::vector<interleave::Body> bodies;
@@ -42,7 +48,7 @@ class World {
  public:
   static constexpr std::size_t kThreads = 3;
 
-  World();
+  explicit World(Medium medium);
   ~World();
   World(const World&) = delete;
   World& operator=(const World&) = delete;
@@ -60,6 +66,8 @@ class World {
   CommitClock& clock() { return clock_; }
   /// The thread begins transactions until it may become the owner with its next one.
   void let_become_owner(std::size_t thread);
+  /// On a file: up to which timestamp commits are durable.
+  std::uint64_t durable() const;
   /// Whether the thread that runs has drawn a timestamp, and not yet ended its commit.
   static bool is_committing();
 
@@ -81,8 +89,15 @@ class World {
   /// The heap's first blocks: metadata, and all that the scenarios allocate.
   std::span<std::byte> used_heap() const;
 
+  /// As PoolCore::abandon().
+  void abandon(Tx& tx);
+
   struct Memory;
+  struct Device;
+  struct File;
+  const Medium medium_;
   std::unique_ptr<Memory> memory_;
+  std::unique_ptr<Device> device_;
   std::unique_ptr<Region> region_;
   std::vector<std::byte> at_first_;
   CommitClock clock_;
@@ -98,7 +113,7 @@ class World {
 
 /// Runs what `make` returns for a world that is as at first, in every order.
 interleave::Report explore(Bias bias, const std::function<Threads(World&)>& make,
-                           const interleave::Limits& limits);
+                           const interleave::Limits& limits, Medium medium = Medium::kMemory);
 
 template <class Body>
 void World::transact(std::size_t thread, const Attempts& attempts, Body body) {
@@ -115,9 +130,11 @@ void World::transact(std::size_t thread, const Attempts& attempts, Body body) {
     } catch (const Conflict&) {
       me.roll_back();
     } catch (...) {
-      const bool again = me.doomed();
+      if (!me.doomed()) {
+        abandon(me);
+        throw;
+      }
       me.roll_back();
-      if (!again) throw;
     }
   }
 }
