@@ -49,6 +49,62 @@ TEST(Locks, FollowSQLitesTable) {
   EXPECT_TRUE(locks.lock(a, kShared) && locks.lock(a, kExclusive));
 }
 
+TEST(Locks, AreGivenToWhoWaitsAsSoonAsTheyAreFree) {
+  const auto much_later = Locks::Clock::now() + std::chrono::minutes(10);
+  Locks locks;
+  LockLevel a = kNone;
+  ASSERT_TRUE(locks.lock(a, kShared) && locks.lock(a, kReserved) && locks.lock(a, kExclusive));
+  std::vector<std::thread> threads;
+  std::atomic<int> done = 0;
+  for (int i = 0; i < 6; ++i) {
+    threads.emplace_back([&, i] {
+      LockLevel mine = kNone;
+      const LockLevel wanted = i < 4 ? kExclusive : kShared;
+      while (mine < wanted) {
+        const LockLevel next = mine == kNone ? kShared : mine == kShared ? kReserved : kExclusive;
+        if (locks.lock(mine, next)) continue;
+        if (next == kReserved) locks.unlock(mine, kNone);
+        locks.await(&mine, next, much_later);
+      }
+      ++done;
+      locks.unlock(mine, kNone);
+    });
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_EQ(done, 0);
+  locks.unlock(a, kNone);
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(done, 6);
+}
+
+TEST(Locks, ATurnThatNobodyTakesUpEnds) {
+  const auto much_later = Locks::Clock::now() + std::chrono::minutes(10);
+  Locks locks;
+  LockLevel a = kNone;
+  LockLevel b = kNone;
+  LockLevel c = kNone;
+  ASSERT_TRUE(locks.lock(a, kShared) && locks.lock(a, kReserved));
+  std::thread gives_up([&] { locks.await(&b, kReserved, much_later); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  locks.unlock(a, kNone);
+  gives_up.join();
+  ASSERT_TRUE(locks.lock(c, kShared));
+  while (!locks.lock(c, kReserved)) locks.await(&c, kReserved, much_later);
+}
+
+TEST(Locks, AreWaitedForNoLongerThanIsAsked) {
+  Locks locks;
+  LockLevel a = kNone;
+  LockLevel b = kNone;
+  ASSERT_TRUE(locks.lock(a, kShared) && locks.lock(a, kReserved) && locks.lock(a, kExclusive));
+  for (const LockLevel wanted : {kShared, kReserved, kExclusive}) {
+    const auto until = Locks::Clock::now() + std::chrono::milliseconds(10);
+    locks.await(&b, wanted, until);
+    EXPECT_GE(Locks::Clock::now(), until);
+  }
+  EXPECT_FALSE(locks.lock(b, kShared, Locks::Clock::now() + std::chrono::milliseconds(10)));
+}
+
 using Connections = OnBoth;
 INSTANTIATE_TEST_SUITE_P(, Connections, ::testing::Values(kOnMemory, kOnDisk), place_name);
 

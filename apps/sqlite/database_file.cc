@@ -7,6 +7,8 @@
 #include <mutex>
 #include <utility>
 
+#include "perdure/api/pool_core.h"
+
 namespace perdure::sqlite {
 namespace {
 
@@ -85,8 +87,9 @@ void DatabaseFile::read_pool(std::byte* to, std::size_t bytes, std::uint64_t at)
   });
 }
 
-std::size_t DatabaseFile::read(void* to, std::size_t bytes, std::uint64_t at) const {
+std::size_t DatabaseFile::read(void* to, std::size_t bytes, std::uint64_t at, Mark* newest) const {
   const std::shared_lock lock(mutex_);
+  if (newest != nullptr) *newest = newest_change(bytes, at);
   if (at >= bytes_) return 0;
   bytes = std::min<std::uint64_t>(bytes, bytes_ - at);
   auto* out = static_cast<std::byte*>(to);
@@ -208,6 +211,7 @@ void DatabaseFile::store(Blocks::const_iterator begin, Blocks::const_iterator en
   fresh.reserve(chunks > chunks_.size() ? chunks - chunks_.size() : 0);
   std::vector<std::uint64_t> present(words);
   std::vector<Change> changes;
+  const std::size_t changed_before = changed_.size();
   const auto within_chunk = [&](std::uint64_t from) {
     return from % shape_.chunk_bytes / sizeof(std::uint64_t);
   };
@@ -215,14 +219,16 @@ void DatabaseFile::store(Blocks::const_iterator begin, Blocks::const_iterator en
   pool_->atomically(durability, [&](auto& tx) {
     changes.clear();
     fresh.clear();
+    changed_.resize(changed_before);
     // All reads before the first write: as long as a transaction has written nothing, a read is a copy.
     auto at = begin;
     for (; at != end && at->first * shape_.block_bytes < defined_; ++at) {
       const std::uint64_t from = at->first * shape_.block_bytes;
       std::uint64_t* const home = chunks_[from / shape_.chunk_bytes] + within_chunk(from);
       tx.read(present.data(), home, shape_.block_bytes);
-      add_changes(changes, home, reinterpret_cast<const std::uint64_t*>(at->second.get()),
-                  present.data(), words);
+      const auto* const wanted = reinterpret_cast<const std::uint64_t*>(at->second.get());
+      add_changes(changes, home, wanted, present.data(), words);
+      add_changed(at->first, wanted, present.data());
     }
     for (const Change& change : changes)
       tx.write(change.home, change.wanted, change.words * sizeof(std::uint64_t));
@@ -239,6 +245,7 @@ void DatabaseFile::store(Blocks::const_iterator begin, Blocks::const_iterator en
       std::uint64_t* const home =
           chunk < chunks_.size() ? chunks_[chunk] : fresh[chunk - chunks_.size()];
       tx.write(home + within_chunk(from), at->second.get(), shape_.block_bytes);
+      changed_.push_back(at->first);
     }
     if (defined != defined_) tx.store(stored_->defined, defined);
     if (last && bytes_ != committed_) tx.store(stored_->bytes, bytes_);
@@ -266,9 +273,9 @@ DatabaseFile::Blocks::const_iterator DatabaseFile::store_fresh() {
   return first;
 }
 
-void DatabaseFile::commit(Durability durability) {
-  const std::unique_lock lock(mutex_);
+void DatabaseFile::commit_locked(Durability durability) {
   refuse_if_failed();
+  changed_.clear();
   try {
     if (blocks_.empty() && bytes_ == committed_) {
       if (durability == Durability::kStrict) pool_->sync();
@@ -279,11 +286,109 @@ void DatabaseFile::commit(Durability durability) {
     // A transaction that changed nothing is durable at once, whatever was relaxed before it.
     if (durability == Durability::kStrict) pool_->sync();
   } catch (const Exception& exception) {
-    failed_ = failed_ || exception.code() == Code::kPoisoned;
+    if (exception.code() == Code::kPoisoned) failed_ = true;
     throw;
   }
+  commits_.fetch_add(1, std::memory_order_release);
   forget_blocks();
   from_pool_ = committed_;
+}
+
+void DatabaseFile::commit(Durability durability) {
+  const std::unique_lock lock(mutex_);
+  commit_locked(durability);
+}
+
+// ---- commits that are seen before they are durable ------------------------------------------------
+
+Mark DatabaseFile::commit_early() {
+  const std::unique_lock lock(mutex_);
+  if (pool_->domain() != DomainKind::kSync) {
+    commit_locked(Durability::kStrict);
+    return 0;
+  }
+  const bool any = !blocks_.empty() || bytes_ != committed_;
+  if (any) {
+    commit_locked(Durability::kRelaxed);
+    // The transaction's, or if it found nothing to change, one that was there before.
+    note_changes(std::max(newest_, core_of(*pool_).context().tx.last_timestamp()));
+  } else {
+    refuse_if_failed();
+  }
+  return unless_durable(newest_);
+}
+
+/// Requires: `present` is not needed any more.
+void DatabaseFile::add_changed(std::uint64_t index, const std::uint64_t* wanted,
+                               std::uint64_t* present) {
+  if (index == 0) {
+    for (const Range& range : shape_.unawaited)
+      std::memcpy(reinterpret_cast<std::byte*>(present) + range.begin,
+                  reinterpret_cast<const std::byte*>(wanted) + range.begin,
+                  range.end - range.begin);
+  }
+  if (std::memcmp(present, wanted, shape_.block_bytes) != 0) changed_.push_back(index);
+}
+
+/// Notes what the commit of that mark has changed. It stands, whatever happens here.
+void DatabaseFile::note_changes(Mark mark) {
+  newest_ = mark;
+  forget_durable_changes();
+  try {
+    if (changed_.size() > kMostChanges) throw std::bad_alloc();
+    changes_.push_back({mark, std::move(changed_)});
+    for (const std::uint64_t index : changes_.back().blocks) last_change_[index] = mark;
+  } catch (const std::bad_alloc&) {
+    all_changed_ = mark;
+  }
+}
+
+void DatabaseFile::forget_durable_changes() {
+  while (!changes_.empty() && unless_durable(changes_.front().mark) == 0) {
+    for (const std::uint64_t index : changes_.front().blocks) {
+      const auto last = last_change_.find(index);
+      if (last != last_change_.end() && last->second == changes_.front().mark)
+        last_change_.erase(last);
+    }
+    changes_.pop_front();
+  }
+}
+
+/// Requires: mutex_ held, shared at least.
+Mark DatabaseFile::newest_change(std::uint64_t bytes, std::uint64_t at) const {
+  if (unless_durable(newest_) == 0) return 0;
+  for (const Range& range : shape_.unawaited) {
+    if (at >= range.begin && at + bytes <= range.end) return 0;
+  }
+  // What is not there may have been there, and be there again after a crash.
+  if (at + bytes > bytes_) return newest_;
+  Mark newest = all_changed_;
+  for (std::uint64_t index = at / shape_.block_bytes; index * shape_.block_bytes < at + bytes;
+       ++index) {
+    const auto last = last_change_.find(index);
+    if (last != last_change_.end()) newest = std::max(newest, last->second);
+  }
+  return unless_durable(newest);
+}
+
+Mark DatabaseFile::newest() const {
+  const std::shared_lock lock(mutex_);
+  return unless_durable(newest_);
+}
+
+void DatabaseFile::await(Mark mark) {
+  if (unless_durable(mark) == 0) return;
+  try {
+    core_of(*pool_).engine().persist(mark);
+  } catch (const Exception& exception) {
+    if (exception.code() == Code::kPoisoned) failed_ = true;
+    throw;
+  }
+  Mark durable = durable_.load(std::memory_order_relaxed);
+  // Release: as the engine's own timestamp, which was acquired just now.
+  while (durable < mark && !durable_.compare_exchange_weak(durable, mark, std::memory_order_release,
+                                                           std::memory_order_relaxed)) {
+  }
 }
 
 }  // namespace perdure::sqlite

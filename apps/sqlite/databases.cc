@@ -6,10 +6,12 @@
 
 #include <array>
 #include <fstream>
+#include <list>
 #include <map>
 #include <utility>
 
 #include "apps/sqlite/errors.h"
+#include "apps/sqlite/header_page.h"
 #include "apps/sqlite/volatile_files.h"
 #include "perdure/region/layout.h"
 
@@ -19,6 +21,8 @@ namespace {
 struct Registry {
   std::mutex mutex;
   std::map<std::string, std::unique_ptr<Database>> by_path;
+  /// Whose file was removed, renamed or replaced: the connections that have them go on reading; new ones open what is there.
+  std::list<std::unique_ptr<Database>> gone;
   pid_t process = ::getpid();
 };
 
@@ -84,7 +88,8 @@ std::unique_ptr<Database> open_pool(const Request& request) {
 }
 
 void refuse_other_options(const Database& open, const Request& request) {
-  if (open.moved())  // To join its connections would be to read what is not in the file, and to lose what is written.
+  // The journal of one of the VFS perdure-plain is found by its name.
+  if (open.plain != nullptr && open.moved())
     throw Refusal{SQLITE_CANTOPEN, request.path +
                                        ": removed, renamed or replaced while it is open in this "
                                        "process; close every connection to it first"};
@@ -135,7 +140,8 @@ Database::Database(const Request& request, Pool opened)
       engine(request.engine.empty() ? "mnemosyne" : request.engine),
       pool(std::move(opened)),
       plain(plain_store(pool, request)),
-      file(pool, plain != nullptr ? &plain->database : pool.root<StoredFile>(kRoot)) {
+      file(pool, plain != nullptr ? &plain->database : pool.root<StoredFile>(kRoot),
+           {.unawaited = kHeaderCounters}) {
   DatabaseFile::Shape keeps;
   keeps.gives_chunks_back = false;  // a journal is made anew with each transaction
   if (plain != nullptr) journal.emplace(pool, &plain->journal, keeps);
@@ -148,6 +154,10 @@ std::unique_ptr<DatabaseHold> open_database(const Request& request) {
   // Held while a pool is opened or closed: who meets one on its way waits, and is not told that it is busy.
   const std::lock_guard lock(all.mutex);
   auto& database = all.by_path[request.path];
+  // To join the connections of a file that is not there any more would be to read what is not in the file that is, and to lose
+  // what is written.
+  if (database != nullptr && database->plain == nullptr && database->moved())
+    all.gone.push_back(std::move(database));
   try {
     if (database == nullptr) {
       // A journal of an earlier opening has nothing to say to this one: see connection.h.
@@ -169,7 +179,13 @@ DatabaseHold::~DatabaseHold() {
   if (database_->process != ::getpid()) return;  // the parent's
   Registry& all = registry();
   const std::lock_guard lock(all.mutex);
-  if (--database_->connections == 0) all.by_path.erase(database_->path);
+  if (--database_->connections != 0) return;
+  const auto here = all.by_path.find(database_->path);
+  if (here != all.by_path.end() && here->second.get() == database_) {
+    all.by_path.erase(here);
+  } else {
+    std::erase_if(all.gone, [&](const auto& gone) { return gone.get() == database_; });
+  }
 }
 
 bool is_pool_file(const std::string& path) {

@@ -53,7 +53,7 @@ struct Database {
   PlainStore* const plain;  // null: of the VFS perdure
   DatabaseFile file;
   std::optional<DatabaseFile> journal;  // of the VFS perdure-plain
-  Locks locks;
+  const std::shared_ptr<Locks> locks = std::make_shared<Locks>();
   const pid_t process = ::getpid();
   std::size_t connections = 0;  // Databases counts
 };

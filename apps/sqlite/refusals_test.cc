@@ -2,6 +2,7 @@
 // What cannot be opened is refused with a code, told in SQLite's error log, and left as it is. A storage that fails loses
 // nothing that was acknowledged.
 #include <fcntl.h>
+#include <sys/stat.h>
 
 #include <fstream>
 
@@ -101,24 +102,47 @@ TEST_P(Refusals, ASecondProcessIsToldThatTheDatabaseIsBusy) {
   EXPECT_EQ(sql.ask("SELECT v FROM t"), "1;3");
 }
 
-TEST_P(Refusals, AFileThatWasRemovedOrReplacedIsNotWrittenAnyMore) {
+TEST_P(Refusals, AFileThatWasRemovedOrReplacedIsReadOnByWhoHasIt) {
   for (const std::string mode : {"delete", "persist", "off"}) {
     SCOPED_TRACE(mode);
     {
-      Sql sql(uri(path));
-      sql.must("PRAGMA journal_mode=" + mode + "; CREATE TABLE t(v); INSERT INTO t VALUES(1)");
+      Sql old(uri(path));
+      old.must("PRAGMA journal_mode=" + mode + "; CREATE TABLE t(v); INSERT INTO t VALUES(1)");
       std::filesystem::rename(path, path + ".away");
-      EXPECT_EQ(sql.run("INSERT INTO t VALUES(2)"), mode == "off" ? SQLITE_OK : SQLITE_READONLY);
-      EXPECT_EQ(sql.ask("SELECT count(*) FROM t WHERE v=1"), "1");
-      expect_refused(uri(path), SQLITE_CANTOPEN, "removed, renamed or replaced");
-      EXPECT_FALSE(std::filesystem::exists(path));
+      EXPECT_EQ(old.run("INSERT INTO t VALUES(2)"), mode == "off" ? SQLITE_OK : SQLITE_READONLY);
+      expect_refused(uri(path), SQLITE_CANTOPEN, path, SQLITE_OPEN_READWRITE);
+      {
+        Sql fresh(uri(path));
+        Sql second(uri(path));
+        fresh.must("CREATE TABLE t(v); INSERT INTO t VALUES(8)");
+        EXPECT_EQ(second.ask("SELECT v FROM t"), "8") << "a database of its own";
+        EXPECT_EQ(old.ask("SELECT count(*) FROM t WHERE v=1"), "1");
+        second.must("INSERT INTO t VALUES(9)");
+        std::filesystem::remove(path);
+        EXPECT_EQ(Sql(uri(path)).ask("SELECT count(*) FROM sqlite_schema"), "0");
+        EXPECT_EQ(fresh.ask("SELECT v FROM t"), "8;9");
+        EXPECT_EQ(old.ask("SELECT count(*) FROM t WHERE v=1"), "1");
+      }
       std::ofstream(path) << "another file";
-      expect_refused(uri(path), SQLITE_CANTOPEN, "removed, renamed or replaced");
+      expect_refused(uri(path), SQLITE_NOTADB, "not a Perdure pool");
+      EXPECT_EQ(old.ask("SELECT count(*) FROM t WHERE v=1"), "1");
     }
     EXPECT_EQ(contents_of(path), "another file");
     std::filesystem::rename(path + ".away", path);
     EXPECT_EQ(Sql(uri(path)).ask("SELECT v FROM t"), mode == "off" ? "1;2" : "1");
     std::filesystem::remove(path);
+  }
+}
+
+TEST_P(Refusals, WhoElseMayReadADatabaseIsForTheUmaskToSay) {
+  for (const auto& [umask, mode] : {std::pair(022, 0644), std::pair(077, 0600)}) {
+    const ::mode_t before = ::umask(static_cast<::mode_t>(umask));
+    const std::string file = path + std::to_string(umask);
+    EXPECT_EQ(Sql(uri(file)).code(), SQLITE_OK);
+    ::umask(before);
+    struct stat status{};
+    EXPECT_EQ(::stat(file.c_str(), &status), 0);
+    EXPECT_EQ(status.st_mode & 0777, static_cast<::mode_t>(mode));
   }
 }
 

@@ -62,6 +62,7 @@ Request request_of(const char* name, int flags) {
   request.path = name;
   request.create = (flags & SQLITE_OPEN_CREATE) != 0;
   ExpertOptions& options = request.options;
+  options.mode = 0644;  // as SQLite's own VFS; the umask may take more
   if (const char* engine = sqlite3_uri_parameter(name, "engine")) request.engine = engine;
   request.names_domain =
       choose(name, "domain", domain_name, options.domain) && options.domain != DomainKind::kAuto;
@@ -77,6 +78,13 @@ Request request_of(const char* name, int flags) {
   read_bytes(name, "private_bytes", options.private_bytes);
   read_bytes(name, "line_ns", request.line_ns);
   return request;
+}
+
+ConnectionOptions connection_options_of(const char* name, int flags) {
+  const char* const cache = sqlite3_uri_parameter(name, "cache");
+  return {.read_only = (flags & SQLITE_OPEN_READONLY) != 0,
+          .early_reads = sqlite3_uri_boolean(name, "early_reads", 0) != 0,
+          .shares_cache = cache != nullptr && sqlite3_stricmp(cache, "shared") == 0};
 }
 
 }  // namespace perdure::sqlite

@@ -2,6 +2,9 @@
 // Kills: a child commits transactions and tells of each through a pipe, until it is killed at a random moment. Then every
 // commit that was told of is there, at most one more is, and none by half. PERDURE_SQLITE_KILLS says how many kills instead of
 // the few of a test run.
+//
+// So it is with threads of one child that write and read at the same time; there, too, no row is missing that a reader was shown.
+// (A kill loses nothing that the kernel has: what a power cut loses is for early_release_test.cc.)
 #include <fcntl.h>
 
 #include <algorithm>
@@ -122,6 +125,92 @@ TEST_P(Torture, NoKillLosesACommitOrLeavesHalfOfOne) {
   }
   std::printf("%s: %d kills, the last database with %ld transactions\n", way.name, kills,
               acknowledged + 1);
+}
+
+// ---- several threads ------------------------------------------------------------------------------
+
+constexpr int kRowCount = 8;
+struct Shown {
+  long row;
+  long n;
+};
+
+/// Counts up a row, or looks at any, and tells what was acknowledged or shown.
+void work_for_ever(const std::string& name, int row, int shown, unsigned seed) {
+  Sql sql(name);
+  sqlite3_busy_timeout(sql.db(), 60000);
+  std::mt19937 random(seed);
+  for (;;) {
+    const bool write = row < kRowCount && random() % 8 != 0;
+    Shown now{write ? row : static_cast<long>(random() % kRowCount), 0};
+    const std::string id = std::to_string(now.row);
+    if (write && sql.run("BEGIN IMMEDIATE; UPDATE t SET n=n+1 WHERE id=" + id) != SQLITE_OK)
+      ::_exit(1);
+    const std::string n = sql.ask("SELECT n FROM t WHERE id=" + id);
+    if (write && sql.run("COMMIT") != SQLITE_OK) ::_exit(2);
+    if (n.starts_with("error")) ::_exit(3);
+    now.n = std::stol(n);
+    if (::write(shown, &now, sizeof(now)) != sizeof(now)) ::_exit(4);
+  }
+}
+
+using TortureOfThreads = ::testing::TestWithParam<Way>;
+INSTANTIATE_TEST_SUITE_P(, TortureOfThreads,
+                         ::testing::Values(Way{"Memory", kOnMemory, "", ""},
+                                           Way{"Disk", kOnDisk, "", ""},
+                                           Way{"DiskEarlyReads", kOnDisk, "early_reads=1", ""},
+                                           Way{"DiskSoftwrap", kOnDisk, "engine=softwrap", ""}),
+                         [](const auto& way) { return way.param.name; });
+
+TEST_P(TortureOfThreads, NoKillLosesWhatWasAcknowledgedOrShown) {
+  const Way& way = GetParam();
+  const char* const asked = std::getenv("PERDURE_SQLITE_KILLS");
+  const int kills = asked != nullptr ? std::atoi(asked) : 4;
+  const TempDir dir{way.place};
+  const std::string name = uri(dir / "x.db", way.parameters);
+  {
+    Sql sql(name);
+    sql.must("CREATE TABLE t(id INTEGER PRIMARY KEY, n, filler)");
+    for (int row = 0; row < kRowCount; ++row)
+      sql.must("INSERT INTO t VALUES(" + std::to_string(row) + ", 0, zeroblob(3000))");
+  }
+  std::mt19937 random(std::random_device{}());
+  std::vector<long> least(kRowCount, 0);
+  for (int kill = 0; kill < kills; ++kill) {
+    SCOPED_TRACE(kill);
+    int pipe[2];
+    ASSERT_EQ(::pipe2(pipe, O_CLOEXEC), 0);
+    const auto seed = static_cast<unsigned>(random());
+    const pid_t child = ::fork();
+    if (child == 0) {
+      std::vector<std::thread> threads;
+      for (int i = 0; i < kRowCount + 2; ++i)  // four write, the others read
+        threads.emplace_back(work_for_ever, name, i < 4 ? i : kRowCount, pipe[1],
+                             seed + static_cast<unsigned>(i));
+      for (std::thread& thread : threads) thread.join();
+    }
+    ::close(pipe[1]);
+    std::thread end([&] {
+      std::this_thread::sleep_for(std::chrono::microseconds(20000 + random() % 300000));
+      ::kill(child, SIGKILL);
+    });
+    for (Shown shown{}; ::read(pipe[0], &shown, sizeof(shown)) == sizeof(shown);)
+      least[shown.row] = std::max(least[shown.row], shown.n);
+    end.join();
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    ASSERT_TRUE(WIFSIGNALED(status)) << "it ended by itself: " << WEXITSTATUS(status);
+    ::close(pipe[0]);
+    Sql sql(name);
+    ASSERT_EQ(sql.ask("PRAGMA integrity_check"), "ok") << ErrorLog::instance().take();
+    for (int row = 0; row < kRowCount; ++row) {
+      const long there = std::stol(sql.ask("SELECT n FROM t WHERE id=" + std::to_string(row)));
+      EXPECT_GE(there, least[row]);
+      EXPECT_LE(there, least[row] + 1);
+      least[row] = there;
+    }
+  }
+  std::printf("%s: %d kills, %ld transactions of one thread\n", way.name, kills, least[0]);
 }
 
 }  // namespace

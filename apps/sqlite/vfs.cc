@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <chrono>
 #include <cstring>
 #include <mutex>
 #include <new>
@@ -13,6 +14,7 @@
 #include "apps/sqlite/connection.h"
 #include "apps/sqlite/errors.h"
 #include "apps/sqlite/plain_journal.h"
+#include "apps/sqlite/refused_lock.h"
 #include "apps/sqlite/request.h"
 #include "apps/sqlite/volatile_files.h"
 
@@ -186,7 +188,7 @@ int open_file(sqlite3_vfs* vfs, const char* name, sqlite3_file* handle, int flag
     }
     Request request = request_of(name, flags);
     request.plain = plain;
-    opened->file = new Connection(open_database(request), (flags & SQLITE_OPEN_READONLY) != 0);
+    opened->file = new Connection(open_database(request), connection_options_of(name, flags));
     return SQLITE_OK;
   });
   if (code != SQLITE_OK) return code;
@@ -247,7 +249,9 @@ void close_library(sqlite3_vfs* vfs, void* library) {
 int randomness(sqlite3_vfs* vfs, int bytes, char* to) {
   return system_vfs(vfs)->xRandomness(system_vfs(vfs), bytes, to);
 }
+/// Also how SQLite's busy handler waits for a lock.
 int sleep_microseconds(sqlite3_vfs* vfs, int microseconds) {
+  if (await_refused_lock(std::chrono::microseconds(microseconds))) return microseconds;
   return system_vfs(vfs)->xSleep(system_vfs(vfs), microseconds);
 }
 int current_time(sqlite3_vfs* vfs, double* days) {

@@ -69,6 +69,10 @@ class Engine : public Primitives {
   /// Returns when everything committed so far is durable. Errors: throws Exception kPoisoned.
   /// Threads: any.
   virtual void sync() = 0;
+  /// Returns when the commit of `timestamp`, and all before it, is durable, even if it was relaxed.
+  /// What is durable stays so: also after the storage has failed. Errors: throws Exception kPoisoned.
+  /// Threads: any.
+  virtual void persist(std::uint64_t /*timestamp*/) { sync(); }
   /// Makes `writes` durable and home as one record of its own, outside any transaction.
   virtual void publish(std::span<const MaskedWrite> writes, std::size_t slot) = 0;
   /// Writes all home words back and empties the logs. Errors: throws Exception kPoisoned.

@@ -240,6 +240,14 @@ class Redo : public EngineOn<D> {
     if (shared_ && !domain_.fence(Site::kLogCommit)) fail();
   }
 
+  void persist(std::uint64_t timestamp) override {
+    if constexpr (PostingDomain<D>) {
+      if (shared_ && !domain_.wait_for(timestamp, Site::kLogCommit)) fail();
+    } else {
+      sync();
+    }
+  }
+
   void truncate() override {
     const std::lock_guard lock(truncation_);
     refuse_if_poisoned();
