@@ -155,6 +155,7 @@ TEST(TpccRatioTest, IsOfTheSameRound) {
 TEST(TpccModesTest, AModeIsAVfsAJournalAndASetting) {
   EXPECT_EQ(mode_of("unix/wal/normal").name(), "unix/wal/normal");
   EXPECT_EQ(mode_of("unix").name(), "unix/delete/full");
+  EXPECT_EQ(mode_of("unix?cache=private/wal/full").name(), "unix?cache=private/wal/full");
   for (const char* wrong :
        {"moon", "unix/wal", "unix/wal/most", "unix/log/full", "/wal/full", "unix/wal/full/full"})
     EXPECT_THROW(mode_of(wrong), Exception) << wrong;

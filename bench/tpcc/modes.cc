@@ -41,6 +41,10 @@ Mode mode_of(const std::string& name) {
     mode.journal = name.substr(first + 1, second - first - 1);
     mode.synchronous = name.substr(second + 1);
   }
+  if (const std::size_t question = mode.vfs.find('?'); question != std::string::npos) {
+    mode.parameters = mode.vfs.substr(question + 1);
+    mode.vfs.resize(question);
+  }
   require_one_of(kJournals, mode.journal, name);
   require_one_of(kSynchronous, mode.synchronous, name);
   if (::sqlite3_vfs_find(mode.vfs.c_str()) == nullptr)
@@ -73,6 +77,8 @@ std::string promise_of(const Mode& mode) {
     return "every transaction, but perhaps the newest: the directory is not synced";
   return "every transaction";
 }
+
+bool wakes_waiters(const Mode& mode) { return mode.vfs == kOurs; }
 
 void apply(const Mode& mode, Connection& connection) {
   const std::string answer = connection.text("PRAGMA journal_mode = " + mode.journal);
