@@ -149,7 +149,7 @@ tell_failure() { # tell_failure LOG
 verb_prove() {
   local stage start log verdict status=0 summary=() failed=()
   mkdir -p build/stages
-  for stage in rest explore 'sanitize asan' 'sanitize tsan' fuzz; do
+  for stage in rest explore 'sanitize asan' 'sanitize tsan' 'fuzz 10'; do
     printf '\n==== ./do %s\n' "$stage"
     start=$SECONDS log="build/stages/$stage.log" verdict=passed
     # shellcheck disable=SC2086  # a stage is a verb and its arguments

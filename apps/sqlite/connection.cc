@@ -16,7 +16,6 @@
 #include "apps/sqlite/plain_journal.h"
 #include "apps/sqlite/refused_lock.h"
 #include "apps/sqlite/vfs.h"
-#include "perdure/api/pool_core.h"
 
 namespace perdure::sqlite {
 namespace {
@@ -68,24 +67,12 @@ Connection::~Connection() {
   set_exclusive(false);
 }
 
-/// Calls what needs the log of a thread. Errors: throws Refusal SQLITE_BUSY when all are in use, after which SQLite asks its
-/// busy handler.
-template <class Call>
-auto Connection::with_a_log(Call call) const {
-  try {
-    return call();
-  } catch (const Exception& exception) {
-    if (exception.code() != Code::kMisuse || database_.process != ::getpid()) throw;
-    throw Refusal{SQLITE_BUSY, exception.what()};
-  }
-}
-
 std::size_t Connection::read(void* to, std::size_t bytes, std::uint64_t at) {
   if (has_released_shared_ && take_shared_again() != SQLITE_OK)
     throw Refusal{SQLITE_BUSY, database_.path + ": changed while a commit was waited for"};
   DatabaseFile& file = database_.file;
   Mark newest = 0;
-  const std::size_t count = with_a_log([&] { return file.read(to, bytes, at, &newest); });
+  const std::size_t count = file.read(to, bytes, at, &newest);
   if (shows_counters_ && at == 0) newest = file.newest();
   if (newest == 0) return count;
   if (options_.early_reads && level_ >= LockLevel::kReserved && !may_keep_its_lock()) {
@@ -132,8 +119,6 @@ int Connection::lock(int level) {
     if (const int code = take_shared_again(); code != SQLITE_OK) return code;
   }
   if (level_ == LockLevel::kNone) {
-    // Before there is a lock, so that a thread that finds no log holds nobody up.
-    with_a_log([&] { (void)core_of(database_.pool).context(); });
     // Left by a transaction that could not say so: its cache may show it now.
     await_what_is_owed();
   }

@@ -101,8 +101,6 @@ class Connection final : public OpenFile {
   void set_exclusive(bool exclusive);
   bool may_keep_its_lock() const;
   bool is_read_by_others() const;
-  template <class Call>
-  auto with_a_log(Call call) const;
 
   std::unique_ptr<DatabaseHold> hold_;
   Database& database_;

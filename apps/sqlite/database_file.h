@@ -58,7 +58,7 @@ class DatabaseFile {
   std::uint64_t bytes() const;
   /// Reads what is there of [at, at + bytes) and returns how much that was. `newest`, when given, becomes the mark of the last
   /// commit_early() that has changed any of it, or 0 if that is durable.
-  /// Errors: throws Exception kMisuse (more threads than the pool has logs, or after fork).
+  /// Errors: throws Exception kMisuse (after fork).
   std::size_t read(void* to, std::size_t bytes, std::uint64_t at, Mark* newest = nullptr) const;
   /// Durable: with the next commit(). A gap between the end and `at` is filled with zeros.
   /// Errors:  throws Exception kPoisoned after a commit that the storage failed; std::bad_alloc.
