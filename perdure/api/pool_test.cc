@@ -184,7 +184,7 @@ TEST(PoolFile, OpenAndCloseWriteNothingUnlessSomethingChanges) {
   TempDir dir;
   const std::string path = dir / "pool";
   ExpertOptions options;
-  options.capacity_bytes = std::uint64_t{16} << 20;
+  options.capacity_bytes = std::uint64_t{32} << 20;
   options.domain = DomainKind::kSync;
   const auto add = [](Pool& pool) {
     auto* counter = pool.root<Counter>("counter");

@@ -102,9 +102,9 @@ void LogArea::mark_unused(Primitives& primitives, const LogSlot& slot) {
 }
 
 bool LogArea::prepare(Primitives& primitives, std::size_t index) {
-  if (!is_virgin(index)) return true;
   AnyDomain domain(primitives);
   LogSlot& slot = *slots_[index];
+  if (!is_virgin(index)) return erase_remains(domain, slot);
   mark_unused(primitives, slot);
   // Orders: "never used" before the ring is written, perhaps for another layout than it has had. A
   //         process that was killed in lay_out() may have left that in caches only. Without it
@@ -121,6 +121,15 @@ bool LogArea::prepare(Primitives& primitives, std::size_t index) {
   slot.log->persist_head(domain);
   // Orders: the head before the first record. Without it recovery could skip an acknowledged one.
   return domain.fence(Site::kHeadFence);
+}
+
+/// A power cut can take back that changes have begun and leave a torn record: so the word that says
+/// "unchanged" does not say that there is none.
+bool LogArea::erase_remains(AnyDomain& domain, LogSlot& slot) {
+  if (std::exchange(slot.searched, true) || !slot.log.has_remains(slot.log->tail())) return true;
+  slot.log.erase_from(domain, slot.log->tail());
+  // Orders: the erased words before the first record, as in recover().
+  return domain.fence(Site::kEraseFence);
 }
 
 // ---- recovery -----------------------------------------------------------------------------------
@@ -161,9 +170,8 @@ Result<std::vector<LogArea::Record>> LogArea::collect(std::uint64_t& last_timest
       records.push_back(std::move(next));
     }
     if (auto whole = find_hole(i, end, *retired); !whole) return whole.error();
-    // Where nothing has been changed there are none, and the ring need not be read.
-    dirty_[i] =
-        dirty_[i] || (!region_->unchanged_since(*retired) && slots_[i]->log.has_remains(end));
+    slots_[i]->searched = dirty_[i] || !region_->unchanged_since(*retired);
+    dirty_[i] = dirty_[i] || (slots_[i]->searched && slots_[i]->log.has_remains(end));
   }
   for (const Record& record : records) last_timestamp = std::max(last_timestamp, record.timestamp);
   std::sort(records.begin(), records.end(),

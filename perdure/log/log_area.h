@@ -45,6 +45,8 @@ struct LogSlot {
   GrowingArray<Offset> unflushed_lines;
   Shared<std::uint64_t> phase{0};  // odd between drawing a timestamp and having stored home
   bool committing() const { return (phase.load(std::memory_order_acquire) & 1) != 0; }
+  /// Whether it is known that nothing of a torn append lies after the tail.
+  bool searched = true;
   Shared<bool> ready{false};      // since the pool was opened: prepared, with space behind its ring
   char padding[kLineBytes] = {};  // slots are written by different threads
 };
@@ -74,7 +76,9 @@ class LogArea {
   /// Whether no thread has ever used the slot: nothing of its ring means anything yet.
   bool is_virgin(std::size_t index) const { return slots_[index]->log->head() == 0; }
 
-  /// Prepares a slot for its first append; later, does nothing. False: the storage failed.
+  /// Prepares a slot for its first append since the pool was opened. False: the storage failed.
+  /// One that has been used before is only searched for what a power cut tore, if recovery has
+  /// not done that: of an unchanged file it reads no more than the heads. The others:
   ///
   ///   1. write the head back, "never used"; fence           crash here ⇒ as told in lay_out()
   ///   2. write all of the ring as "not yet written"; fence  crash here ⇒ the head says: never used
@@ -191,6 +195,7 @@ class LogArea {
   RecordLog log_at(std::size_t index, RingLayout layout, std::uint64_t head) const;
   std::unique_ptr<SideLog> side_log_at(std::size_t index, RingLayout layout) const;
   Result<void> find_hole(std::size_t index, std::uint64_t end, std::uint64_t retired);
+  bool erase_remains(AnyDomain& domain, LogSlot& slot);
   static void mark_unused(Primitives& primitives, const LogSlot& slot);
   Result<void> collect_side_log(std::size_t index, std::uint64_t retired, bool check_targets,
                                 std::vector<Record>& records);
