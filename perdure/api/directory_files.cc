@@ -24,7 +24,7 @@ DirectoryFiles::~DirectoryFiles() {
 }
 
 void DirectoryFiles::close(Opened& opened) {
-  for (const int fd : {opened.fd, opened.direct_fd, opened.memory_fd}) {
+  for (const int fd : {opened.fd, opened.durable_fd, opened.memory_fd}) {
     if (fd >= 0) ::close(fd);
   }
 }
@@ -194,9 +194,11 @@ Result<Region::Part> DirectoryFiles::map(std::uint64_t file, std::uint64_t file_
   // A forked child would work on this data without the parent's locks and logs (see Region).
   ::madvise(mapped, bytes, MADV_DONTFORK);
   if (file == kStatics) statics_begin_ = begin;
-  if (sync && !inspect_ && opened.direct_fd < 0)
-    opened.direct_fd = ::open(name(file).c_str(), O_WRONLY | O_DIRECT | O_NOFOLLOW | O_CLOEXEC);
-  return Region::Part{begin, begin + bytes, {opened.fd, opened.direct_fd}, file_offset};
+  if (sync && !inspect_ && opened.durable_fd < 0) {
+    opened.durable_fd = open_for_durable_writes(opened.fd);
+    if (opened.durable_fd < 0) return io_error(what());
+  }
+  return Region::Part{begin, begin + bytes, {opened.fd, opened.durable_fd}, file_offset};
 }
 
 void DirectoryFiles::protect(Offset begin, std::uint64_t bytes, std::uint32_t protection) {

@@ -45,7 +45,7 @@ class DirectoryFiles : public SpaceFiles {
  private:
   struct Opened {
     int fd = -1;
-    int direct_fd = -1;
+    int durable_fd = -1;
     int memory_fd = -1;  // Sync: the working copy of the statics, which is mapped twice
     std::uint64_t bytes = 0;
   };

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "perdure/domain/file_device.h"
 
+#include <fcntl.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <mutex>
+#include <string>
 
 namespace perdure {
 namespace {
@@ -37,14 +40,26 @@ bool FileDevice::write(Offset offset, const void* data, std::size_t bytes) {
 }
 
 bool FileDevice::write_durable(Offset offset, const void* data, std::size_t bytes) {
-  if (direct_fd_ >= 0) {
-    if (write_all(direct_fd_, offset, data, bytes, RWF_DSYNC)) return true;
-    if (errno != EINVAL && errno != EOPNOTSUPP)
-      return false;  // else this file system refuses writes of this shape
+  int flags = ::fcntl(durable_fd_, F_GETFL);
+  if (flags < 0) return false;
+  if ((flags & O_DIRECT) != 0) {
+    if (write_all(durable_fd_, offset, data, bytes, RWF_DSYNC)) return true;
+    if (errno != EINVAL && errno != EOPNOTSUPP) return false;
+    // This file system refuses writes of this shape past its cache.
+    if (::fcntl(durable_fd_, F_SETFL, flags & ~O_DIRECT) != 0) return false;
   }
-  return write_all(fd_, offset, data, bytes, 0) && sync();
+  // One at a time, so that none is told of another's failure in its place.
+  static std::mutex one;
+  const std::lock_guard lock(one);
+  return write_all(durable_fd_, offset, data, bytes, RWF_DSYNC);
 }
 
 bool FileDevice::sync() { return ::fdatasync(fd_) == 0; }
+
+int open_for_durable_writes(int fd) {
+  const std::string self = "/proc/self/fd/" + std::to_string(fd);
+  const int direct = ::open(self.c_str(), O_WRONLY | O_DIRECT | O_CLOEXEC);
+  return direct >= 0 ? direct : ::open(self.c_str(), O_WRONLY | O_CLOEXEC);
+}
 
 }  // namespace perdure

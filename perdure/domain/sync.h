@@ -11,15 +11,16 @@
 // and *before* what that fence writes. It is how a log that many threads append to is written: a
 // record is posted, and whatever becomes visible after it, in home pages that another thread
 // happens to write, cannot be durable without it. wait_for() waits for what was posted, and for
-// nothing else.
+// nothing else: a truncation may be writing a thousand home pages meanwhile.
 //
 // A page is written as it stands in the mapping, so it may carry other threads' newer home words.
 // That is harmless: a home word is stored only when its log record is durable or posted. The story
-// of a batch:
-//   1. copy home pages      the device must never see a page change under it
-//   2. take what is posted  after the copy: the records of all that the copy carries are among it
-//   3. write that; wait     crash here ⇒ records without home words: replayed
-//   4. write the copy; wait
+// of a batch of home pages:
+//   1. copy some of them    the device must never see a page change under it
+//   2. await the posts      that came before the copy's end: the records of all that it carries are
+//                           among them; crash here ⇒ records without home words: replayed
+//   3. write the copy       and the next, from 1 on
+//   4. wait for the device
 #pragma once
 
 #include <algorithm>
@@ -48,6 +49,7 @@ class SyncGroup {
   struct Pages {
     Offset begin;
     Offset end;
+    std::size_t bytes() const { return end - begin; }
   };
 
   void note(std::vector<Pages>& pending, const void* address, std::size_t bytes) const {
@@ -74,14 +76,15 @@ class SyncGroup {
     if (durable_mark_.load(std::memory_order_acquire) >= mark) return true;
     std::unique_lock lock(mutex_);
     mark = std::min(mark, posted_mark_);
-    ++joined_;
-    return write_until(lock, [&] { return durable_mark_.load(std::memory_order_relaxed) >= mark; });
+    ++posts_way_.joined;
+    return write_posts_until(lock,
+                             [&] { return durable_mark_.load(std::memory_order_relaxed) >= mark; });
   }
   /// The mark up to which all is durable.
   const Shared<std::uint64_t>& durable_mark() const { return durable_mark_; }
 
   /// Writes `pending` (and clears it) and all that is posted, and waits for the device, together
-  /// with every thread waiting now.
+  /// with every thread waiting now. What is large goes in several batches.
   /// Durable: on return.   False: the storage failed, now or before.   Threads: any.
   bool commit(std::vector<Pages>& pending) {
     if (poisoned()) {
@@ -89,13 +92,22 @@ class SyncGroup {
       return false;
     }
     std::unique_lock lock(mutex_);
-    const std::uint64_t posts = posts_;
-    if (pending.empty() && durable_posts_ == posts) return true;
-    const std::uint64_t ticket = pending.empty() ? 0 : filling_;
-    ++joined_;
-    batch_.insert(batch_.end(), pending.begin(), pending.end());
+    if (pending.empty()) {
+      const std::uint64_t posts = posts_;
+      if (durable_posts_ != posts) ++posts_way_.joined;
+      return write_posts_until(lock, [&] { return durable_posts_ >= posts; });
+    }
+    for (std::size_t next = 0; next < pending.size();) {
+      for (std::size_t bytes = 0; next < pending.size() && bytes < kBatchBytes; ++next) {
+        batch_.push_back(pending[next]);
+        bytes += pending[next].bytes();
+      }
+      const std::uint64_t ticket = filling_;
+      ++homes_way_.joined;
+      if (!write_homes_until(lock, [&] { return done_ >= ticket; })) break;
+    }
     pending.clear();
-    return write_until(lock, [&] { return done_ >= ticket && durable_posts_ >= posts; });
+    return !poisoned();
   }
 
   bool poisoned() const { return poisoned_.load(std::memory_order_acquire); }
@@ -104,55 +116,70 @@ class SyncGroup {
   Device& device() { return device_; }
 
  private:
-  /// Waits until `done()`. Whoever finds that nobody writes leads: writes what all have brought.
-  /// False: the storage failed.
-  template <class Done>
-  bool write_until(std::unique_lock<std::mutex>& lock, Done done) {
+  /// Home pages and what is posted each have a way to the device, so that who waits for a record
+  /// does not wait for a truncation as well. On each one thread writes for all.
+  struct Way {
+    std::condition_variable finished;
+    bool writing = false;
+    std::size_t joined = 0;       // threads that brought what is to be written next
+    std::size_t last_joined = 0;  // those of the batch before
+    unsigned alone_for = 0;       // so many batches
+  };
+
+  /// Waits until `done()`. Whoever finds that nobody writes leads: `write(lock)`, called and
+  /// returning with the lock held, writes what all have brought; false: the storage failed.
+  template <class Done, class Write>
+  bool write_until(Way& way, std::unique_lock<std::mutex>& lock, Done done, Write write) {
     while (!done()) {
       if (poisoned()) return false;
-      if (writing_) {
-        finished_.wait(lock);
+      if (way.writing) {
+        way.finished.wait(lock);
         continue;
       }
       // This thread leads: it takes what all have brought by now; those who come later fill the
       // next batch.
-      writing_ = true;
-      await_companions(lock);
-      std::vector<Pages> mine;
-      mine.swap(batch_);
-      const std::uint64_t number = filling_++;
-      last_joined_ = std::exchange(joined_, 0);
-      lock.unlock();
-      const bool durable = write_out(mine);
-      lock.lock();
+      way.writing = true;
+      await_companions(way, lock);
+      way.last_joined = std::exchange(way.joined, 0);
       // A failed sync is final: the kernel drops the dirty state and a later sync reports success
       // for data that was never written. Everything after it is refused.
-      if (!durable) poisoned_.store(true, std::memory_order_release);
-      done_ = number;
-      writing_ = false;
-      finished_.notify_all();
+      if (!write(lock)) poisoned_.store(true, std::memory_order_release);
+      way.writing = false;
+      way.finished.notify_all();
     }
     return !poisoned();
   }
+  template <class Done>
+  bool write_posts_until(std::unique_lock<std::mutex>& lock, Done done) {
+    return write_until(posts_way_, lock, done, [this](auto& held) { return write_posts(held); });
+  }
+  template <class Done>
+  bool write_homes_until(std::unique_lock<std::mutex>& lock, Done done) {
+    return write_until(homes_way_, lock, done, [this](auto& held) { return write_homes(held); });
+  }
 
-  static constexpr std::size_t kCopyBytes = std::size_t{256} << 10;
-  /// Where pages stand still while the device reads them.
+  /// In pages that stand still while the device reads them.
   class Copy {
    public:
-    Copy() : memory_(static_cast<Word*>(std::aligned_alloc(kPageBytes, kCopyBytes))) {
+    explicit Copy(std::size_t bytes)
+        : bytes_(bytes), memory_(static_cast<Word*>(std::aligned_alloc(kPageBytes, bytes))) {
       if (!memory_) throw std::bad_alloc();
     }
-    const std::byte* take(const std::byte* from, std::size_t bytes) {
+    std::size_t bytes() const { return bytes_; }
+    const std::byte* at(std::size_t offset) const {
+      return reinterpret_cast<const std::byte*>(memory_.get()) + offset;
+    }
+    void take(std::size_t to, const std::byte* from, std::size_t bytes) {
       // Word by word: other threads go on storing, and a torn word is none that they stored.
       for (std::size_t i = 0; i < bytes / kWordBytes; ++i)
-        memory_.get()[i] = load_word(reinterpret_cast<const Word*>(from) + i);
-      return reinterpret_cast<const std::byte*>(memory_.get());
+        memory_.get()[to / kWordBytes + i] = load_word(reinterpret_cast<const Word*>(from) + i);
     }
 
    private:
     struct Free {
       void operator()(Word* memory) const { std::free(memory); }
     };
+    std::size_t bytes_;
     std::unique_ptr<Word, Free> memory_;
   };
 
@@ -160,20 +187,20 @@ class SyncGroup {
   /// first of them, who leads, gives the core to the others as long as more of them come. Without
   /// it small and large batches alternate. But where other programs want the core, it is gone for
   /// milliseconds: then the next batches do without.
-  void await_companions(std::unique_lock<std::mutex>& lock) {
-    if (alone_for_ > 0) {
-      --alone_for_;
+  static void await_companions(Way& way, std::unique_lock<std::mutex>& lock) {
+    if (way.alone_for > 0) {
+      --way.alone_for;
       return;
     }
-    for (std::size_t before = 0; joined_ != before && joined_ < last_joined_;) {
-      before = joined_;
+    for (std::size_t before = 0; way.joined != before && way.joined < way.last_joined;) {
+      before = way.joined;
       lock.unlock();
       const auto given = std::chrono::steady_clock::now();
       std::this_thread::yield();
       const auto away = std::chrono::steady_clock::now() - given;
       lock.lock();
-      if (away <= kYieldOfOne * (1 + joined_ - before)) continue;
-      alone_for_ = kBatchesWithout;
+      if (away <= kYieldOfOne * (1 + way.joined - before)) continue;
+      way.alone_for = kBatchesWithout;
       return;
     }
   }
@@ -202,43 +229,74 @@ class SyncGroup {
     list.resize(kept);
   }
 
-  /// Only the leader is here. False: the storage failed.
-  bool write_out(std::vector<Pages>& pages) {
-    join(pages);
-    return pages.empty() ? write_posted() : write_copies(pages, home_copy_, true);
-  }
-  bool write_posted() {
+  /// Only the leader of the posts is here; the lock is held before and after. False: the storage
+  /// failed.
+  bool write_posts(std::unique_lock<std::mutex>& lock) {
     std::vector<Pages> pages;
-    std::uint64_t posts = 0;
-    std::uint64_t mark = 0;
-    {
-      const std::lock_guard lock(mutex_);
-      pages.swap(posted_);
-      posts = posts_;
-      mark = posted_mark_;
-    }
+    pages.swap(posted_);
+    const std::uint64_t posts = posts_;
+    const std::uint64_t mark = posted_mark_;
+    lock.unlock();
     join(pages);
-    if (!pages.empty() && !write_copies(pages, posted_copy_, false)) return false;
-    const std::lock_guard lock(mutex_);
+    bool durable = true;
+    // Each piece is waited for by itself: a sync would wait for home pages, too.
+    for_each_piece(pages, post_copy_.bytes(), [&](const Pages& piece) {
+      post_copy_.take(0, base_ + piece.begin, piece.bytes());
+      durable = durable && device_.write_durable(piece.begin, post_copy_.at(0), piece.bytes());
+    });
+    lock.lock();
+    if (!durable) return false;
     durable_posts_ = posts;
     // Release: whoever sees it need not wait.
     durable_mark_.store(mark, std::memory_order_release);
     return true;
   }
-  /// Writes and waits. `after_posted`: each copy only when the records of what it carries are
-  /// durable.
-  bool write_copies(const std::vector<Pages>& list, Copy& copy, bool after_posted) {
-    for (const Pages& pages : list) {
-      for (Offset at = pages.begin; at < pages.end; at += kCopyBytes) {
-        const std::size_t bytes = std::min<std::size_t>(pages.end - at, kCopyBytes);
-        const std::byte* const from = copy.take(base_ + at, bytes);
-        if (after_posted && !write_posted()) return false;
-        const bool only = list.size() == 1 && bytes == pages.end - pages.begin;
-        if (only) return device_.write_durable(at, from, bytes);
-        if (!device_.write(at, from, bytes)) return false;
+
+  /// The same for home pages.
+  bool write_homes(std::unique_lock<std::mutex>& lock) {
+    std::vector<Pages> pages;
+    pages.swap(batch_);
+    const std::uint64_t number = filling_++;
+    lock.unlock();
+    join(pages);
+    bool durable = true;
+    std::vector<Pages> copied;
+    std::size_t bytes = 0;
+    const bool only = pages.size() == 1 && pages[0].bytes() <= home_copy_.bytes();
+    const auto write_copied = [&] {
+      durable = durable && await_posts_so_far();
+      std::size_t from = 0;
+      for (const Pages& piece : copied) {
+        const std::byte* const data = home_copy_.at(std::exchange(from, from + piece.bytes()));
+        durable = durable && (only ? device_.write_durable(piece.begin, data, piece.bytes())
+                                   : device_.write(piece.begin, data, piece.bytes()));
       }
+      copied.clear();
+      bytes = 0;
+    };
+    for_each_piece(pages, kCopiedAtOnce, [&](const Pages& piece) {
+      if (bytes + piece.bytes() > home_copy_.bytes()) write_copied();
+      home_copy_.take(bytes, base_ + piece.begin, piece.bytes());
+      copied.push_back(piece);
+      bytes += piece.bytes();
+    });
+    write_copied();
+    durable = durable && (only || device_.sync());
+    lock.lock();
+    if (durable) done_ = number;
+    return durable;
+  }
+  bool await_posts_so_far() {
+    std::unique_lock lock(mutex_);
+    const std::uint64_t posts = posts_;
+    return write_posts_until(lock, [&] { return durable_posts_ >= posts; });
+  }
+  template <class Visit>
+  static void for_each_piece(const std::vector<Pages>& list, std::size_t most, Visit visit) {
+    for (const Pages& pages : list) {
+      for (Offset at = pages.begin; at < pages.end; at += most)
+        visit(Pages{at, std::min<Offset>(pages.end, at + most)});
     }
-    return device_.sync();
   }
 
   static std::uint64_t next_id() {
@@ -246,26 +304,28 @@ class SyncGroup {
     return next.fetch_add(1, std::memory_order_relaxed);
   }
 
+  /// A batch of home pages is so large at most, and what one thread adds to it last: others that
+  /// bring some wait no longer than for that.
+  static constexpr std::size_t kBatchBytes = std::size_t{4} << 20;
+  static constexpr std::size_t kCopiedAtOnce = std::size_t{256} << 10;
+
   Device device_;
   const std::byte* base_;
   const std::uint64_t id_ = next_id();
   std::atomic<bool> poisoned_{false};
   std::mutex mutex_;
-  std::condition_variable finished_;
-  std::vector<Pages> batch_;
+  Way posts_way_;
   std::vector<Pages> posted_;
   std::uint64_t posts_ = 0;          // so far
   std::uint64_t durable_posts_ = 0;  // of these
   std::uint64_t posted_mark_ = 0;
   Shared<std::uint64_t> durable_mark_{0};
-  Copy home_copy_;  // the leader's, as is the next
-  Copy posted_copy_;
-  std::size_t joined_ = 0;       // threads that brought it
-  std::size_t last_joined_ = 0;  // those of the batch before
-  unsigned alone_for_ = 0;       // so many batches
+  Copy post_copy_{kCopiedAtOnce};  // the leader's
+  Way homes_way_;
+  std::vector<Pages> batch_;
   std::uint64_t filling_ = 1;
   std::uint64_t done_ = 0;
-  bool writing_ = false;
+  Copy home_copy_{4 * kCopiedAtOnce};  // the leader's
 };
 
 template <class Device>

@@ -309,9 +309,10 @@ Result<std::unique_ptr<Region>> Region::open_file(const std::string& path, Domai
   // A forked child would share locks and logs without the threads that use them, so it gets no
   // mapping at all.
   ::madvise(mapping, bytes, MADV_DONTFORK);
-  if (!inspect && region->domain_ == DomainKind::kSync)
-    region->direct_fd_ = ::open(("/proc/self/fd/" + std::to_string(file.get())).c_str(),
-                                O_WRONLY | O_DIRECT | O_CLOEXEC);
+  if (!inspect && region->domain_ == DomainKind::kSync) {
+    region->durable_fd_ = open_for_durable_writes(file.get());
+    if (region->durable_fd_ < 0) return io_error(path + ": opening it again for durable writes");
+  }
   region->fd_ = file.release();
   int sync_fd = -1;
   if (!inspect) {
@@ -482,7 +483,7 @@ Region::~Region() {
   // A forked child has no such mapping; at its address there may be another.
   if (mapped_bytes_ != 0 && owner_pid_ == ::getpid()) ::munmap(base_, mapped_bytes_);
   if (home_ != nullptr && owner_pid_ == ::getpid()) ::munmap(home_, geometry().capacity_bytes);
-  if (direct_fd_ >= 0) ::close(direct_fd_);
+  if (durable_fd_ >= 0) ::close(durable_fd_);
   if (fd_ >= 0) ::close(fd_);
 }
 

@@ -151,7 +151,7 @@ class Region {
   /// The parts, sorted; the region's own file is none of them. Valid until the region is closed.
   const std::vector<Part>& parts() const { return *parts_.load(std::memory_order_acquire); }
   /// The region's own file as a part.
-  Part own_file() const { return {0, super_.geometry.capacity_bytes, {fd_, direct_fd_}, 0}; }
+  Part own_file() const { return {0, super_.geometry.capacity_bytes, {fd_, durable_fd_}, 0}; }
 
   /// Adds `count` segments, whose table words become `fresh`. Pointers stay valid.
   ///
@@ -212,7 +212,7 @@ class Region {
   std::uint64_t mapped_bytes_ = 0;  // zero when the caller keeps the memory
   int fd_ = -1;
   int owner_pid_ = 0;  // a forked child shares the descriptor's lock, but must not give it up
-  int direct_fd_ = -1;
+  int durable_fd_ = -1;
   DomainKind domain_ = DomainKind::kAuto;
   Superblock super_{};
   std::atomic<std::uint64_t> grown_bytes_{0};
