@@ -85,6 +85,9 @@ class PoolOnDisk {
   }
   Pool& operator*() { return *pool_; }
   Pool* operator->() { return &*pool_; }
+  Offset offset_of(const void* object) {
+    return static_cast<Offset>(static_cast<const std::byte*>(object) - memory_.base());
+  }
 
  private:
   Image memory_;
@@ -265,6 +268,24 @@ TEST(Durability, WhateverTheThreadsDoACrashLeavesTheFirstSoMany) {
     EXPECT_FALSE(crash_points.empty());
     for (const CrashPoint& one : crash_points) ASSERT_GE(surviving(one.platter), one.promised);
   }
+}
+
+/// They would reach the disk in one batch with the records, and before some of them.
+TEST(Durability, NoHomeWordsArePostedWhenTheModeHasChanged) {
+  Disk disk(Image::formatted(kTinyLogs));
+  PoolOnDisk pool(disk);
+  const Offset last = pool.offset_of(&pool->root<History>("history")->last);
+  const auto on_platter = [&] {
+    return *reinterpret_cast<const std::uint64_t*>(disk.platter.base() + last);
+  };
+  pool->set_truncation(Truncation::kNextCommit);
+  advance(*pool, Durability::kStrict);  // leaves home words to the next commit
+  pool->set_truncation(Truncation::kWhenFull);
+  EXPECT_EQ(on_platter(), 1u);
+  for (int i = 0; i < 3; ++i) advance(*pool, Durability::kRelaxed);
+  pool->sync();
+  EXPECT_EQ(on_platter(), 1u);
+  EXPECT_EQ(surviving(disk.platter), 4u);
 }
 
 TEST(Durability, OnMemoryEveryCommitIsStrict) {

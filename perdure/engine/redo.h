@@ -351,8 +351,10 @@ class Redo : public EngineOn<D> {
           latch.unlock();
         }
       }
-      flush_last_homes(mine, was_empty);
+      // Nor home words: what is flushed here and not waited for would be posted with the next
+      // record, and home pages that are posted may reach the device before a record that they need.
       if (!waits) return;
+      flush_last_homes(mine, was_empty);
       // Orders: all log words before the home stores below. Without it a crash may keep a home
       // store whose record is torn, and recovery could not take it back. The same wait makes the
       // home words of the last commit durable.
