@@ -145,7 +145,11 @@ class SyncGroup {
       // for data that was never written. Everything after it is refused.
       if (!write(lock)) poisoned_.store(true, std::memory_order_release);
       way.writing = false;
+      // Unlocked: whoever wakes wants the lock, and where the cores are busy it may put this thread
+      // off its core for milliseconds.
+      lock.unlock();
       way.finished.notify_all();
+      lock.lock();
     }
     return !poisoned();
   }
