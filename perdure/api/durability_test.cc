@@ -270,7 +270,7 @@ TEST(Durability, WhateverTheThreadsDoACrashLeavesTheFirstSoMany) {
   }
 }
 
-/// They would reach the disk in one batch with the records, and before some of them.
+/// Home words that are posted reach the disk in one batch with records, and before some of them.
 TEST(Durability, NoHomeWordsArePostedWhenTheModeHasChanged) {
   Disk disk(Image::formatted(kTinyLogs));
   PoolOnDisk pool(disk);

@@ -351,8 +351,8 @@ class Redo : public EngineOn<D> {
           latch.unlock();
         }
       }
-      // Nor home words: what is flushed here and not waited for would be posted with the next
-      // record, and home pages that are posted may reach the device before a record that they need.
+      // Without a wait no home words may be flushed: they would be posted with the next record, and
+      // home pages that are posted may reach the device before a record that they need.
       if (!waits) return;
       flush_last_homes(mine, was_empty);
       // Orders: all log words before the home stores below. Without it a crash may keep a home
