@@ -23,6 +23,9 @@ struct ExpertOptions : PoolOptions {
   std::size_t in_place_bytes = kInPlaceBytes;
   /// On memory, too, logs are Mnemosyne's torn-bit logs, as on files, and not line logs.
   bool tornbit_logs = false;
+  /// A log is emptied when it holds this much, and on files it grows no longer; 0: as
+  /// recovery_target says; otherwise at least 16 KiB.
+  std::uint64_t log_limit_bytes = 0;
   /// The pool has 2^lock_bits ownership records, of 8 bytes each.
   unsigned lock_bits = 20;
 

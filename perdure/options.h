@@ -42,7 +42,7 @@ constexpr std::string_view domain_guarantee(DomainKind kind) {
 /// When the home words of a commit become durable and its record leaves the log. Every choice is
 /// safe; they differ in which thread waits, for what, and for how long.
 enum class Truncation : std::uint8_t {
-  /// kNextCommit on memory, kWhenFull on files; with private pages over memory, kBackground.
+  /// kNextCommit on memory, kBackground on files and with private pages over memory.
   kAuto,
   /// Mnemosyne's synchronous truncation: at the end of the commit itself, with three fences.
   kEachCommit,
@@ -51,7 +51,8 @@ enum class Truncation : std::uint8_t {
   kNextCommit,
   /// Both when a log is full.
   kWhenFull,
-  /// Mnemosyne's asynchronous truncation: by a background thread; commits wait only for a full log.
+  /// Mnemosyne's asynchronous truncation: by a background thread when a log is half full, on memory
+  /// also every 10 ms; commits wait only for a full log.
   kBackground,
 };
 
@@ -94,6 +95,9 @@ struct Milliseconds {
   std::int64_t count;
 };
 
+/// Bytes of log that recovery replays in a millisecond, where they update a large pool at random.
+inline constexpr std::uint64_t kReplayedPerMillisecond = std::uint64_t{96} << 10;
+
 struct PoolOptions {
   /// Where durability begins. kAuto looks at the file; override it to use tmpfs as if it were
   /// persistent memory.
@@ -109,9 +113,10 @@ struct PoolOptions {
   /// given back. 0: a quarter of the machine's memory; otherwise at least 64 KiB. Address spaces
   /// give none back.
   std::uint64_t private_bytes = 0;
-  /// Bounds the time of recovery: a thread's log is emptied when it holds this much. 0: when it is
-  /// full; otherwise at least 16 KiB.
-  std::uint64_t log_limit_bytes = 0;
+  /// How long recovery may take to replay what a crash left in the log; at least 1 ms. On files it
+  /// decides how long the log may become, in DRAM and on the disk, too: 96 KiB for each millisecond.
+  /// A longer log needs fewer page writes where a large pool is updated at random.
+  Milliseconds recovery_target{1000};
   /// How long the effects of a relaxed transaction may stay volatile; zero: until the next strict
   /// commit, sync() or checkpoint. See Durability.
   Milliseconds relaxed_delay{10};

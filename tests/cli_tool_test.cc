@@ -8,6 +8,7 @@
 
 #include "perdure/container/hash_map.h"
 #include "perdure/pool.h"
+#include "perdure/region/layout.h"
 #include "tests/cli_fixture.h"
 
 namespace perdure {
@@ -71,7 +72,7 @@ TEST_F(CliTest, DumpShowsSectionsStateAndHeap) {
   create();
   fill(10);
   const Json dump = json_of({"dump", pool_, "--json"});
-  EXPECT_EQ(dump["superblock"]["version"], 3);
+  EXPECT_EQ(dump["superblock"]["version"], kFormatVersion);
   EXPECT_EQ(dump["sections"].size(), 7u);
   EXPECT_EQ(dump["state"][0]["word"], "grown_bytes");
   EXPECT_EQ(dump["records_waiting"], 0);

@@ -3,7 +3,7 @@
 // images are text, so that a change of the format shows in their diff.
 //
 // After a deliberate change of the format: bump kFormatVersion, keep the old images and their test,
-//   and write a new one: PERDURE_WRITE_GOLDEN=tests/golden/v3.txt build/dev/tests/tests_golden_test
+//   and write a new one: PERDURE_WRITE_GOLDEN=tests/golden/v4.txt build/dev/tests/tests_test
 #include <cinttypes>
 #include <cstdio>
 #include <fstream>

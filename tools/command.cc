@@ -44,9 +44,9 @@ void add_open_options(Command command, ExpertOptions& options) {
                           {"dram", DomainKind::kDram}},
                          "Where durability begins: auto, adr, eadr, sync or dram");
   add_truncation_option(command, options.truncation);
-  add_size(
-      command, "--log-limit", options.log_limit_bytes,
-      "Empty logs when one holds this much, so that recovery has no more to replay; 0: when full");
+  add_count(command, "--recovery-target", options.recovery_target.count,
+            "Milliseconds that replaying the log after a crash may take; on files the log grows as far")
+      .show_default();
 }
 
 void add_create_options(Command command, ExpertOptions& options) {

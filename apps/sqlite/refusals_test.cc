@@ -154,13 +154,14 @@ TEST_P(Refusals, WrongParametersAreNamed) {
   expect_refused(uri(path, "capacity=1X"), SQLITE_CANTOPEN, "a number of bytes");
   expect_refused(uri(path, "capacity=-1"), SQLITE_CANTOPEN, "a number of bytes");
   expect_refused(uri(path, "capacity=99999999T"), SQLITE_CANTOPEN, "a number of bytes");
+  expect_refused(uri(path, "recovery_target=0"), SQLITE_CANTOPEN, "from 1 ms to an hour");
   expect_refused(uri(path, "threads=0"), SQLITE_CANTOPEN, "from 1 to 4096");
   expect_refused(uri(path, "domain=adr&line_ns=1000"), SQLITE_CANTOPEN, "the laboratory's");
   expect_refused(uri(path, "engine=softwrap&alias_words=100"), SQLITE_CANTOPEN, "the laboratory's");
   expect_refused(uri(path, "nolock=1"), SQLITE_CANTOPEN, "must lock");
   expect_refused(uri(path, "immutable=1"), SQLITE_CANTOPEN, "must lock");
   EXPECT_FALSE(std::filesystem::exists(path));
-  Sql first(uri(path, "engine=softwrap&capacity=64M&threads=4&log_limit=64K&truncation=when-full"));
+  Sql first(uri(path, "engine=softwrap&capacity=64M&threads=4&recovery_target=100&truncation=when-full"));
   EXPECT_EQ(first.code(), SQLITE_OK);
   Sql second(uri(path));
   EXPECT_EQ(second.code(), SQLITE_OK) << "without parameters it joins";

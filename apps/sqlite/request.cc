@@ -68,7 +68,9 @@ Request request_of(const char* name, int flags) {
       choose(name, "domain", domain_name, options.domain) && options.domain != DomainKind::kAuto;
   choose(name, "truncation", truncation_name, options.truncation);
   read_bytes(name, "capacity", options.capacity_bytes);
-  read_bytes(name, "log_limit", options.log_limit_bytes);
+  auto recovery_target = static_cast<std::uint64_t>(options.recovery_target.count);
+  read_bytes(name, "recovery_target", recovery_target);
+  options.recovery_target = Milliseconds(static_cast<std::int64_t>(recovery_target));
   std::uint64_t threads = options.log_slots;
   read_bytes(name, "threads", threads);
   if (threads == 0 || threads > 4096)

@@ -108,7 +108,7 @@ Result<Log> Log::open_or_create(Pool& pool, std::string_view name, std::size_t b
 
   // From here on the head is written outside transactions. If the record that made it were still in
   // the engine's logs, recovery would set the head back, and records would be lost or come back.
-  if (created) engine.truncate();
+  if (created || core_of(pool).holds_recovered_records()) engine.truncate();
 
   const LogRoot found = pool.read_only([&](Tx& tx) {
     LogRoot copy;
@@ -166,7 +166,8 @@ void Log::State::refuse_others() const {
 bool Log::append(const void* record, std::size_t bytes) {
   state_->refuse_others();
   TornbitLog& log = state_->log;
-  if (bytes > log.capacity_words() * kWordBytes) return false;  // larger than any log, and its word count could overflow
+  if (bytes > log.capacity_words() * kWordBytes)
+    return false;  // larger than any log, and its word count could overflow
   const std::size_t words = payload_words(bytes);
   if (TornbitLog::log_words(words) > log.free_words()) return false;
   std::vector<Word>& payload = state_->payload;

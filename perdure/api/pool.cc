@@ -15,6 +15,8 @@ namespace {
 /// The heap's largest record fits into what it leaves of the smallest log.
 constexpr std::uint64_t kLeastLogLimit = std::uint64_t{16} << 10;
 
+constexpr std::int64_t kMostRecoveryTarget = 60 * 60 * 1000;
+
 /// A commit that finds too many pages waits until some are given back, which should be worth it.
 constexpr std::uint64_t kLeastPrivateBytes = 16 * kPageBytes;
 
@@ -73,8 +75,11 @@ Result<void> check_options(const std::string& path, const ExpertOptions& options
         "truncation must be auto, background or when-full");
   if (options.log_limit_bytes != 0 && options.log_limit_bytes < kLeastLogLimit)
     return invalid("log_limit_bytes is " + std::to_string(options.log_limit_bytes) +
-                   ", must be 0 (no limit but the log's size) or at least " +
+                   ", must be 0 (as recovery_target says) or at least " +
                    std::to_string(kLeastLogLimit));
+  if (options.recovery_target.count < 1 || options.recovery_target.count > kMostRecoveryTarget)
+    return invalid("recovery_target is " + std::to_string(options.recovery_target.count) +
+                   " ms, must be from 1 ms to an hour");
   if (options.private_bytes != 0 && options.private_bytes < kLeastPrivateBytes)
     return invalid("private_bytes is " + std::to_string(options.private_bytes) +
                    ", must be at least " + std::to_string(kLeastPrivateBytes));

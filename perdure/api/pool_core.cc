@@ -321,8 +321,7 @@ void PoolCore::pass_slot_on(Context& context) {
 }
 
 void PoolCore::settle(Offset begin, std::uint64_t bytes) {
-  const std::uint64_t retired =
-      unseal(load_word(&region_->state()->retired_stamp.word), kSaltRetired).value_or(0);
+  const std::uint64_t retired = logs_->retired_timestamp();
   for (Offset line = round_down(begin, kLineBytes); line < begin + bytes; line += kLineBytes) {
     // Acquire: a transaction of any thread that ended before this call is seen. One that has the
     // lock now writes another line, or other words of this one; it hides when this line was written

@@ -82,6 +82,9 @@ class PoolCore {
   /// Cost:     a look at each line's lock; a truncation if transactions have written there since
   ///           the last one.
   void settle(Offset begin, std::uint64_t bytes);
+  /// Whether the logs still hold what recovery found there. Words that are written outside
+  /// transactions must not be in it: truncate first.
+  bool holds_recovered_records() const { return logs_->retired_timestamp() < recovery_.last_stamp; }
 
   /// Of the pools that this process opens, each has another. Never 0.
   std::uint64_t id() const { return id_; }

@@ -40,7 +40,10 @@ Result<void> refuse_address_space(const Region& region, const std::string& why);
 /// What the engine is told of the options.
 inline EngineTuning tuning_of(const ExpertOptions& options) {
   return {std::chrono::milliseconds(options.relaxed_delay.count), options.in_place_bytes,
-          options.log_limit_bytes, options.tornbit_logs};
+          options.log_limit_bytes != 0
+              ? options.log_limit_bytes
+              : static_cast<std::uint64_t>(options.recovery_target.count) * kReplayedPerMillisecond,
+          options.tornbit_logs};
 }
 
 }  // namespace perdure

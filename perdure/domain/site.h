@@ -57,6 +57,15 @@ namespace perdure {
     "a log's head is not written back: the next lap, or another layout, overwrites words that "    \
     "recovery starts from")                                                                        \
   X(kHeadFence, "as kHead: the first record of the next lap may become durable before the head")   \
+  X(kDouble,                                                                                       \
+    "(files) the half that a log goes on in is not written: what stood there before is read as "   \
+    "records")                                                                                     \
+  X(kLongHead,                                                                                     \
+    "(files) the head of a log that has been doubled is not written back: what is appended in "    \
+    "its "                                                                                         \
+    "other half is not found")                                                                     \
+  X(kLongHeadFence,                                                                                \
+    "as kLongHead and kDouble: a record in the other half may become durable first")               \
   X(kAdoptFence, "recovery's home words become durable before the records they come from")         \
   X(kReplayHome, "recovery accepts a record, and its home word is lost by the next power cut")     \
   X(kReplayFence, "recovery drops records whose home words are still on the way")                  \

@@ -47,17 +47,18 @@ class EngineOn : public Engine {
 
  protected:
   /// Recovers from whatever logs there are. Then, while all are empty, gives the rings this
-  /// engine's layout.
-  Result<RecoveryReport> recover_into(RingLayout layout) {
+  /// engine's layout. `records`: what becomes of those found.
+  Result<RecoveryReport> recover_into(RingLayout layout,
+                                      LogArea::Records records = LogArea::Records::kRetire) {
     PrimitivesOf<D> plain(domain_);
     // Replay has to store home at once, past private pages.
-    auto report =
-        parts_.logs->recover(kPrivatePagesOverMemory<D> ? static_cast<Primitives&>(*this)
-                                                        : static_cast<Primitives&>(plain));
+    auto report = parts_.logs->recover(kPrivatePagesOverMemory<D> ? static_cast<Primitives&>(*this)
+                                                                  : static_cast<Primitives&>(plain),
+                                       records);
     if (report && !parts_.logs->lay_out(plain, layout))
       return Error{Code::kIo, parts_.region->path() +
                                   ": a sync failed during recovery; nothing was lost, reopen"};
-    if (report) parts_.logs->begin_unchanged();
+    if (report && parts_.logs->is_unchanged()) parts_.logs->begin_unchanged();
     return report;
   }
   /// Prepares a log before its first append, not when its thread arrives: a thread that only reads

@@ -34,7 +34,7 @@ struct EngineTuning {
   /// Objects from this size on are initialised in place.
   std::size_t in_place_bytes = kInPlaceBytes;
   /// Logs are emptied when one holds this many bytes, which limits what recovery replays; 0: when
-  /// it is full.
+  /// it is full. The log that all threads share on files may become so long.
   std::uint64_t log_limit_bytes = 0;
   /// On memory, too, records stand in torn-bit logs.
   bool tornbit_logs = false;

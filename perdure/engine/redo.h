@@ -9,8 +9,9 @@
 //             (Flushing at the end of the commit itself would be no cheaper to wait for: the next
 //             locked instruction, a lock or a timestamp, waits for flushes under way like a fence.)
 //             (2) An aborted transaction writes nothing to the log: records are appended at commit.
-//             (3) The default on files, kWhenFull, writes home words when the log is emptied:
-//             forcing random pages at each commit would cost a second device write.
+//             (3) The default on files, kBackground, writes home words when the log is half full:
+//             forcing random pages at each commit would cost a second device write. Where pages
+//             take more writing than records, the log doubles, as far as recovery may take time.
 //             (4) On files all threads append to one log, under a latch: threads that wait for the
 //             device together then share one write of one range, and the log keeps the order of
 //             commits, so that a commit need not be durable before another builds on it
@@ -68,7 +69,7 @@ struct RecordCommits {
   /// Whether the records of all threads stand in one log on files.
   static constexpr bool kSharedOnFiles = true;
   static constexpr Truncation kOnMemory = Truncation::kNextCommit;
-  static constexpr Truncation kOnFiles = Truncation::kWhenFull;
+  static constexpr Truncation kOnFiles = Truncation::kBackground;
 
   /// False: the storage failed.
   template <Domain D>
@@ -107,11 +108,19 @@ class Redo : public EngineOn<D> {
       : Base(parts, std::move(domain)),
         shared_(Log::kSharedOnFiles && parts.region->domain() == DomainKind::kSync),
         horizon_(durable_mark(domain_)),
+        ring_words_(parts.region->geometry().ring_bytes / kWordBytes),
         usable_part_(usable_part(parts)),
         mode_(resolved(Truncation::kAuto)) {}
 
   std::string_view name() const override { return Log::kName; }
-  Result<RecoveryReport> recover() override { return Base::recover_into(layout()); }
+  Result<RecoveryReport> recover() override {
+    // They cannot stay where commits drop their own record with all before it, or where programs
+    // write words past the records.
+    const bool records_stay =
+        shared_ && !forces_home() && parts_.region->range_bytes() == ~std::uint64_t{0};
+    return Base::recover_into(layout(),
+                              records_stay ? LogArea::Records::kKeep : LogArea::Records::kRetire);
+  }
 
   std::unique_ptr<Tx> make_tx(const TxWorld& world, std::size_t slot_index) override {
     auto tx = Base::make_tx(world, slot_index);
@@ -139,7 +148,9 @@ class Redo : public EngineOn<D> {
     std::span<Word> record = encode(tx);
     Spill<Redo> spill(*this);
     const RecordLog& log = log_slot(slot_index).log;
-    spill.write_if_large(tx, log, usable(log->ring().count) / 2, record);
+    // (Where threads share a log, its length may be changing.)
+    const std::uint64_t words = shared_ ? ring_words_ : log->ring().count;
+    spill.write_if_large(tx, log, usable(words) / 2, record);
     // What a thread alone commits nobody waits to see, and nobody would see its version.
     const bool waits_late = shared_ && durability == Durability::kStrict && !forces_home() &&
                             !tx.alone() && !spill.used();
@@ -250,9 +261,8 @@ class Redo : public EngineOn<D> {
 
   void truncate() override {
     const std::lock_guard lock(truncation_);
-    refuse_if_poisoned();
-    if (kPrivatePages) return consume();
-    empty_logs();
+    truncate_all();
+    if (shared_) suit_log_to_work();
   }
 
   void set_truncation(Truncation truncation) override {
@@ -280,7 +290,11 @@ class Redo : public EngineOn<D> {
       consumer_.stop();
     }
     flusher_.stop();
-    if (!parts_.logs->is_unchanged()) truncate();
+    if (parts_.logs->is_unchanged()) return;
+    const std::lock_guard lock(truncation_);
+    truncate_all();
+    PrimitivesOf<D> primitives(domain_);
+    if (!parts_.logs->shorten(primitives)) fail();
   }
   PrivatePages* pages_for_open_words() override {
     if constexpr (kPrivatePages) {
@@ -348,6 +362,7 @@ class Redo : public EngineOn<D> {
           // before every record that builds on it. Without it a crash may keep those and lose this
           // one.
           if (!domain_.post(Site::kLogPost, timestamp)) fail();
+          shared_half_full_.store(Log::is_half_full(slot, usable_of()), std::memory_order_relaxed);
           latch.unlock();
         }
       }
@@ -481,6 +496,9 @@ class Redo : public EngineOn<D> {
   bool has_room(const RingLog& log, std::uint64_t words) const {
     return log.free_words() >= words + unused(log.ring().count);
   }
+  auto usable_of() const {
+    return [this](std::uint64_t count) { return usable(count); };
+  }
   /// Makes the log ready for use, and empties it if `words` do not fit.
   void empty_log(std::size_t slot_index, std::uint64_t words) {
     LogSlot& slot = log_slot(slot_index);
@@ -493,10 +511,16 @@ class Redo : public EngineOn<D> {
   // ---- truncation (engine/redo_truncation.h) ----------------------------------------------------
 
   /// Requires: truncation_ held, this thread not committing.
+  void truncate_all() {
+    refuse_if_poisoned();
+    if (kPrivatePages) return consume();
+    empty_logs();
+  }
+  /// Requires: as truncate_all().
   void empty_logs();
   /// Requires: a CommitGate.
   void empty_closed_logs();
-  /// Requires: as empty_logs().
+  /// Requires: as truncate_all().
   void empty_full_log();
   /// Drops what has been committed by now from the logs while commits go on.
   /// Requires: truncation_ held, this thread not committing.
@@ -504,9 +528,15 @@ class Redo : public EngineOn<D> {
   void consume_up_to(std::uint64_t last_timestamp);
   void start_consumer();
   void wake_consumer(const LogSlot& slot);
+  /// On files it says so of the moment of an append: then nobody changes the log's length.
   bool is_half_full(const LogSlot& slot) const {
-    return Log::is_half_full(slot, [this](std::uint64_t count) { return usable(count); });
+    if (shared_) return shared_half_full_.load(std::memory_order_relaxed);
+    return Log::is_half_full(slot, usable_of());
   }
+  /// Doubles the log that all threads share if the truncation that has just been made shows that
+  /// this would save writing.
+  /// Requires: as truncate_all().
+  void suit_log_to_work();
   /// With private pages, after a commit: has them written back in the background if there are many.
   void truncate_soon(std::size_t slot_index)
     requires PrivatePagesDomain<D>;
@@ -556,7 +586,10 @@ class Redo : public EngineOn<D> {
   const bool shared_;  // one log for all threads
   DurableHorizon horizon_;
   const bool has_crc_step_ = has_crc32c_step();
-  Mutex log_latch_;                  // the right to append to it
+  Mutex log_latch_;  // the right to append to it
+  Shared<bool> shared_half_full_{false};
+  bool may_double_ = true;           // until there was no space for it; under truncation_
+  const std::uint64_t ring_words_;   // of a slot
   const std::uint64_t usable_part_;  // of each log
   std::atomic<Truncation> mode_;
   std::mutex truncation_;

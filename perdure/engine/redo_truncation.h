@@ -51,6 +51,7 @@ void Redo<D, Log>::consume() {
   }
   consume_up_to(last_timestamp);
   if constexpr (PrivatePagesDomain<D>) domain_.pages().give_back();
+  if (shared_) suit_log_to_work();
 }
 template <Domain D, class Log>
 void Redo<D, Log>::consume_up_to(std::uint64_t last_timestamp) {
@@ -75,8 +76,29 @@ void Redo<D, Log>::consume_up_to(std::uint64_t last_timestamp) {
   if (!consumed) fail();
 }
 
-/// Logs are emptied when they are half full, or after 10 ms: a consumer that comes later writes a
-/// line that many commits changed once.
+/// A log that is twice as long is emptied half as often, and a page that many records change is then
+/// written once for twice as many. It stops where pages are no more to write than records.
+template <Domain D, class Log>
+void Redo<D, Log>::suit_log_to_work() {
+  LogArea& logs = *parts_.logs;
+  const TruncationWork& work = logs.last_work();
+  // Less was dropped where private pages, not the log, were too many.
+  const bool was_full = work.log_bytes >= logs.length_bytes() / 4;
+  if (!was_full || work.home_bytes < 2 * work.log_bytes || !may_double_ || !logs.may_double() ||
+      2 * logs.length_bytes() > parts_.tuning.log_limit_bytes)
+    return;
+  PrimitivesOf<D> primitives(domain_);
+  LogArea::Doubling doubling = logs.prepare_to_double(primitives);
+  if (doubling == LogArea::Doubling::kDone) {
+    const LogLatch latch(log_latch_);
+    doubling = logs.double_length(primitives);
+  }
+  may_double_ = doubling != LogArea::Doubling::kNoSpace;
+  if (doubling == LogArea::Doubling::kStorageFailed) fail();
+}
+
+/// Logs are emptied when they are half full, on memory also after 10 ms: a consumer that comes later
+/// writes a line that many commits changed once.
 template <Domain D, class Log>
 void Redo<D, Log>::start_consumer() {
   consumer_.start(
@@ -93,15 +115,15 @@ void Redo<D, Log>::start_consumer() {
         }
         return !poisoned();
       },
-      std::chrono::nanoseconds(0), std::chrono::milliseconds(10));
+      std::chrono::nanoseconds(0), std::chrono::milliseconds(shared_ ? 0 : 10));
   consuming_.store(true, std::memory_order_release);
 }
 template <Domain D, class Log>
 void Redo<D, Log>::wake_consumer(const LogSlot& slot) {
   if (is_half_full(slot)) consumer_.nudge();
 }
-/// The background is the default of private pages over memory: its thread starts when there is
-/// something to do, not with the pool.
+/// Where the background is the default, its thread starts when there is something to do, not with the
+/// pool.
 template <Domain D, class Log>
 void Redo<D, Log>::truncate_soon(std::size_t slot_index)
   requires PrivatePagesDomain<D>

@@ -2,16 +2,12 @@
 #include "perdure/log/log_area.h"
 
 #include <algorithm>
-
-#include "perdure/base/crc32c.h"
-#include "perdure/log/in_place_spans.h"
+#include <bit>
 
 namespace perdure {
 namespace {
 
-/// A million commits a second reach it in four years. In a file that claims more, the next
-/// timestamps would soon overflow their 48 bits.
-constexpr std::uint64_t kMaxTimestamp = std::uint64_t{1} << 47;
+unsigned doublings(std::uint64_t rings) { return static_cast<unsigned>(std::countr_zero(rings)); }
 
 }  // namespace
 
@@ -20,7 +16,7 @@ constexpr std::uint64_t kMaxTimestamp = std::uint64_t{1} << 47;
 Ring LogArea::ring_at(std::size_t index) const {
   const Superblock& super = region_->superblock();
   return {region_->word(super.ring_offset + index * super.geometry.ring_bytes),
-          super.geometry.ring_bytes / kWordBytes,
+          (index == 0 ? length_bytes() : super.geometry.ring_bytes) / kWordBytes,
           region_->word(super.head_offset + index * kLineBytes)};
 }
 
@@ -33,7 +29,9 @@ RecordLog LogArea::log_at(std::size_t index, RingLayout layout, std::uint64_t he
       ring.count = side_->tornbit_words(ring.count);
       return RecordLog(TornbitLog(ring, head, head, side_->head_salt));
   }
-  return RecordLog(TornbitLog(ring, head, head));
+  const std::uint16_t salt =
+      index == 0 && rings_ > 1 ? salt_of_long_head(doublings(rings_)) : TornbitLog::kHeadSalt;
+  return RecordLog(TornbitLog(ring, head, head, salt));
 }
 
 std::unique_ptr<SideLog> LogArea::side_log_at(std::size_t index, RingLayout layout) const {
@@ -50,6 +48,7 @@ Result<void> LogArea::open() {
     const Word sealed = load_word(region_->word(head_at));
     RingLayout layout = RingLayout::kTornbit;
     auto head = unseal(sealed, TornbitLog::kHeadSalt);
+    if (!head && i == 0) head = unseal_long_head(sealed);
     if (!head) {
       layout = RingLayout::kLines;
       head = unseal(sealed, LineLog::kHeadSalt);
@@ -69,10 +68,95 @@ Result<void> LogArea::open() {
     if (!head)
       return damaged("log " + std::to_string(i) + "'s head (byte " + std::to_string(head_at) +
                      ") fails its check");
+    if (i > 0 && i < rings_ && *head != 0)
+      return damaged("log " + std::to_string(i) + " (head at byte " + std::to_string(head_at) +
+                     ") is in use, but its ring is a part of log 0");
     slots_.push_back(std::make_unique<LogSlot>(log_at(i, layout, *head)));
     slots_.back()->side = side_log_at(i, layout);
   }
   return {};
+}
+
+/// The head of the first log if it takes more than its ring: then rings_ says how many.
+std::optional<std::uint64_t> LogArea::unseal_long_head(Word sealed) {
+  const Superblock& super = region_->superblock();
+  if (super.version < kLongLogSinceVersion) return std::nullopt;
+  const std::uint64_t most = std::min<std::uint64_t>(super.geometry.log_slots,
+                                                     kLongestLogBytes / super.geometry.ring_bytes);
+  for (std::uint64_t rings = 2; rings <= most; rings *= 2) {
+    const auto head = unseal(sealed, salt_of_long_head(doublings(rings)));
+    if (!head) continue;
+    rings_ = rings;
+    return head;
+  }
+  return std::nullopt;
+}
+
+bool LogArea::may_double() const {
+  const Superblock& super = region_->superblock();
+  return super.version >= kLongLogSinceVersion && slots_[0]->log.tornbit() != nullptr &&
+         slots_[0]->side == nullptr && 2 * rings_ <= slots_.size() &&
+         2 * length_bytes() <= kLongestLogBytes;
+}
+
+LogArea::Doubling LogArea::prepare_to_double(Primitives& primitives) {
+  AnyDomain domain(primitives);
+  const Superblock& super = region_->superblock();
+  const Ring& half = slots_[0]->log->ring();
+  if (!region_->backing().allocate(super.ring_offset + length_bytes(), length_bytes()))
+    return Doubling::kNoSpace;
+  for (std::uint64_t i = rings_; i < 2 * rings_; ++i) mark_unused(primitives, *slots_[i]);
+  const std::uint64_t tail = slots_[0]->log->tail();
+  prepared_for_ = half.torn(tail);
+  const Ring both{half.words, 2 * half.count, half.head_word};
+  const std::uint64_t lap = tail / half.count * both.count;
+  const TornbitLog log(both, lap, lap);
+  // Piece by piece, because other fences wait for one under way.
+  constexpr std::uint64_t kPieceWords = (std::uint64_t{1} << 20) / kWordBytes;
+  for (std::uint64_t done = 0; done < half.count;) {
+    const std::uint64_t piece = std::min(kPieceWords, half.count - done);
+    log.erase(domain, lap + half.count + done, lap + half.count + done + piece, Site::kDouble);
+    done += piece;
+    // The fence of double_length() would be enough; but nobody appends while that one is waited for.
+    if (!domain.fence(Site::kLongHeadFence)) return Doubling::kStorageFailed;
+  }
+  return Doubling::kDone;
+}
+
+LogArea::Doubling LogArea::double_length(Primitives& primitives) {
+  AnyDomain domain(primitives);
+  LogSlot& slot = *slots_[0];
+  RingLog& log = *slot.log;
+  if (!log.is_on_one_lap() || log.ring().torn(log.tail()) != prepared_for_)
+    return Doubling::kNotYet;
+  const std::uint64_t words = 2 * log.ring().count;
+  const std::uint16_t salt = salt_of_long_head(doublings(2 * rings_));
+  log.persist_head_in(domain, words, salt);
+  // Orders: the other half, and the head that leads there, before an append to it. Without it recovery
+  //         would not find what another thread appends, or read on behind it what has stood there.
+  if (!domain.fence(Site::kLongHeadFence)) return Doubling::kStorageFailed;
+  log.go_on_in(words, salt);
+  slot.unfenced_from = log.head();
+  rings_ *= 2;
+  for (std::uint64_t i = rings_ / 2; i < rings_; ++i)
+    slots_[i]->log = log_at(i, RingLayout::kTornbit, 0);
+  return Doubling::kDone;
+}
+
+bool LogArea::shorten(Primitives& primitives) {
+  if (rings_ == 1) return true;
+  LogSlot& slot = *slots_[0];
+  const Offset behind = region_->superblock().ring_offset + region_->geometry().ring_bytes;
+  const std::uint64_t bytes = length_bytes() - region_->geometry().ring_bytes;
+  mark_unused(primitives, slot);
+  rings_ = 1;
+  slot.log = log_at(0, RingLayout::kTornbit, 0);
+  slot.unfenced_from = 0;
+  slot.ready.store(false, std::memory_order_relaxed);
+  // Orders: the head before the space goes that it led to.
+  if (!primitives.fence(Site::kHeadFence)) return false;
+  region_->backing().release(behind, bytes);
+  return true;
 }
 
 bool LogArea::lay_out(Primitives& primitives, RingLayout layout) {
@@ -132,244 +216,6 @@ bool LogArea::erase_remains(AnyDomain& domain, LogSlot& slot) {
   return domain.fence(Site::kEraseFence);
 }
 
-// ---- recovery -----------------------------------------------------------------------------------
-
-Result<std::vector<LogArea::Record>> LogArea::collect(std::uint64_t& last_timestamp,
-                                                      bool check_targets) {
-  const auto retired = unseal(load_word(&region_->state()->retired_stamp.word), kSaltRetired);
-  if (!retired) return damaged("the retired timestamp (byte 4160) fails its check");
-  if (*retired >= kMaxTimestamp)
-    return damaged("the retired timestamp (byte 4160) is out of range");
-  last_timestamp = retired_ = *retired;
-  std::vector<Record> records;
-  dirty_.assign(slots_.size(), false);
-  spilled_.clear();
-  spilled_words_ = 0;
-  for (std::size_t i = 0; i < slots_.size(); ++i) {
-    if (is_virgin(i)) continue;
-    if (auto found = collect_side_log(i, *retired, check_targets, records); !found)
-      return found.error();
-    RecordLog::Reader reader = slots_[i]->log.reader();
-    std::uint64_t end = reader.position();
-    for (;;) {
-      Record next;
-      const record::Found found = reader.read(next.timestamp, next.entries);
-      if (found == record::Found::kNothing) break;
-      const std::string where =
-          "log " + std::to_string(i) + ", the record at word " + std::to_string(end);
-      if (found == record::Found::kCorrupt) return damaged(where + " fails its checksum");
-      end = reader.position();
-      dirty_[i] = true;
-      if (next.timestamp <= *retired) continue;
-      if (next.timestamp >= kMaxTimestamp)
-        return damaged(where + " has a timestamp that is out of range");
-      if (!expand_spill(next))
-        return damaged(where + " names spilled entries that fail their checksum");
-      if (check_targets && !targets_valid(next))
-        return damaged(where + " writes outside the pool's data");
-      records.push_back(std::move(next));
-    }
-    if (auto whole = find_hole(i, end, *retired); !whole) return whole.error();
-    slots_[i]->searched = dirty_[i] || !region_->unchanged_since(*retired);
-    dirty_[i] = dirty_[i] || (slots_[i]->searched && slots_[i]->log.has_remains(end));
-  }
-  for (const Record& record : records) last_timestamp = std::max(last_timestamp, record.timestamp);
-  std::sort(records.begin(), records.end(),
-            [](const Record& a, const Record& b) { return a.timestamp < b.timestamp; });
-  for (std::size_t i = 1; i < records.size(); ++i) {
-    if (records[i].timestamp == records[i - 1].timestamp)
-      return damaged("two log records carry the timestamp " + std::to_string(records[i].timestamp));
-  }
-  forget_overtaken(records);
-  return records;
-}
-
-/// An append begins only when all before it are durable. So where a whole one stands behind `end`,
-/// at which reading ended, it was not a power cut that ended it. (What a recovery that was cut has
-/// erased was retired, and what it found torn is not whole.) Errors: kCorrupt.
-Result<void> LogArea::find_hole(std::size_t index, std::uint64_t end, std::uint64_t retired) {
-  const LineLog* const log = slots_[index]->log.lines();
-  if (log == nullptr) return {};
-  const std::uint64_t limit = log->head() + log->ring().count;
-  for (std::uint64_t at = end; (at = log->next_first_line(at)) < limit; at += LineLog::kLineWords) {
-    LineLog::Reader reader(log->ring(), at, limit);
-    std::uint64_t timestamp = 0;
-    if (record::read(reader, timestamp, entries_) == record::Found::kRecord && timestamp > retired)
-      return damaged("log " + std::to_string(index) + ", the record at word " +
-                     std::to_string(end) + " is missing, but one at word " + std::to_string(at) +
-                     " follows");
-  }
-  return {};
-}
-
-/// collect() for the side log of a slot. Errors: kCorrupt.
-Result<void> LogArea::collect_side_log(std::size_t index, std::uint64_t retired, bool check_targets,
-                                       std::vector<Record>& records) {
-  SideLog* const side = slots_[index]->side.get();
-  if (side == nullptr) return {};
-  const auto take = [&](std::uint64_t timestamp, std::uint64_t place,
-                        std::span<const MaskedWrite> writes) -> std::optional<std::string> {
-    const std::string where = ", the transaction that ends at record " + std::to_string(place);
-    if (timestamp >= kMaxTimestamp) return where + " has a timestamp that is out of range";
-    Record record{timestamp, {}};
-    record::encode_entries(writes, record.entries);
-    if (check_targets && !targets_valid(record)) return where + " writes outside the pool's data";
-    records.push_back(std::move(record));
-    return std::nullopt;
-  };
-  if (const auto damage = side->collect(retired, take))
-    return damaged("log " + std::to_string(index) + *damage);
-  dirty_[index] = side->needs_settling();
-  return {};
-}
-
-Result<RecoveryReport> LogArea::recover(Primitives& primitives) {
-  AnyDomain domain(primitives);
-  RecoveryReport report;
-  auto collected = collect(report.last_stamp);
-  if (!collected) return collected.error();
-  const bool any_dirty = std::find(dirty_.begin(), dirty_.end(), true) != dirty_.end();
-  report.unchanged = !any_dirty && region_->unchanged_since(retired_);
-  if (!report.unchanged) adopt(domain);
-  // Orders: the records before their home words. Without it a crash could keep a part of the home
-  // words and lose the record, which only the caches of a killed process held. With no record to
-  // apply, the next fence is soon enough.
-  bool durable = collected->empty() || domain.fence(Site::kAdoptFence);
-  for (const Record& record : collected.value()) {
-    for_each_write(record, [&](const MaskedWrite& write) {
-      apply(domain, write);
-      domain.flush(region_->word(write.offset), kWordBytes, Site::kReplayHome);
-      ++report.words_replayed;
-    });
-    ++report.records_replayed;
-  }
-  // Orders: home words before the timestamp that makes recovery ignore their records.
-  durable = (report.records_replayed == 0 || domain.fence(Site::kReplayFence)) && durable;
-  if (any_dirty) durable = store_retired_timestamp(primitives, report.last_stamp) && durable;
-  for (std::size_t i = 0; i < slots_.size(); ++i) {
-    if (!dirty_[i]) continue;
-    slots_[i]->log.erase_from(domain, slots_[i]->log->head());
-    if (slots_[i]->side) slots_[i]->side->settle(domain);
-    ++report.logs_erased;
-  }
-  // Orders: the erased and adopted words before the first new record. Without it a crash could keep
-  // the start of that record and, behind it, the rest of an old one; or a head and a size from
-  // before what it builds on.
-  if (!report.unchanged) durable = domain.fence(Site::kEraseFence) && durable;
-  for (std::size_t i = 0; i < slots_.size(); ++i) {
-    slots_[i]->unfenced_from = slots_[i]->log->tail();
-    if (slots_[i]->side && !is_virgin(i)) slots_[i]->side->empty();
-  }
-  if (!durable)
-    return Error{Code::kIo,
-                 region_->path() + ": a sync failed during recovery; nothing was lost, reopen"};
-  return report;
-}
-
-void LogArea::begin_unchanged() {
-  const std::lock_guard lock(changing_mutex_);
-  changing_.store(false, std::memory_order_relaxed);
-  const auto retired = unseal(load_word(&region_->state()->retired_stamp.word), kSaltRetired);
-  if (retired && !region_->unchanged_since(*retired)) region_->say_unchanged(*retired);
-}
-
-bool LogArea::begin_changes() {
-  if (!is_unchanged()) return true;
-  const std::lock_guard lock(changing_mutex_);
-  if (!is_unchanged()) return true;
-  if (!region_->say_changed()) return false;
-  changing_.store(true, std::memory_order_release);
-  return true;
-}
-
-/// Starts the write-back of all that collect() believed.
-void LogArea::adopt(AnyDomain& domain) const {
-  domain.flush(region_->state(), sizeof(StatePage), Site::kAdopt);
-  for (std::size_t i = 0; i < slots_.size(); ++i) {
-    if (is_virgin(i)) continue;
-    slots_[i]->log->adopt(domain);
-    if (slots_[i]->side) slots_[i]->side->adopt(domain);
-  }
-  for (const Spilled& spilled : spilled_) {
-    domain.flush(region_->word(spilled.offset), spilled.words * kWordBytes, Site::kAdopt);
-  }
-}
-
-Error LogArea::damaged(const std::string& what) const {
-  return {Code::kCorrupt, region_->path() + ": " + what + "; restore the pool from a backup"};
-}
-
-/// Where records may write: roots, the segment table of the grown part, and the heap.
-bool LogArea::target_valid(Offset offset) const {
-  const Superblock& super = region_->superblock();
-  return is_aligned(offset, kWordBytes) &&
-         (inside(offset, kWordBytes, super.root_offset, super.head_offset) ||
-          inside(offset, kWordBytes, super.segment_table_offset,
-                 super.segment_table_offset + region_->segments() * kWordBytes) ||
-          inside(offset, kWordBytes, super.heap_offset, region_->grown_bytes()) ||
-          region_->in_part(offset, kWordBytes));
-}
-
-bool LogArea::targets_valid(const Record& record) const {
-  return record::for_each(
-      record.entries, [&](const MaskedWrite& write) { return target_valid(write.offset); },
-      [](Offset, Word, Word) { return false; },
-      [&](Offset offset, std::uint64_t words) {
-        return inside(offset, words * kWordBytes, region_->superblock().heap_offset,
-                      region_->grown_bytes());
-      });
-}
-
-/// Removes from each record the words that a later record says were initialised in place, and the
-/// entries that say so.
-void LogArea::forget_overtaken(std::vector<Record>& records) {
-  InPlaceSpans spans;
-  for (const Record& record : records) {
-    record::for_each(
-        record.entries, [](const MaskedWrite&) { return true; },
-        [](Offset, Word, Word) { return false; },
-        [&](Offset offset, std::uint64_t words) {
-          spans.add(offset, words * kWordBytes, record.timestamp);
-          return true;
-        });
-  }
-  if (spans.empty()) return;
-  std::vector<MaskedWrite> writes;
-  for (Record& record : records) {
-    writes.clear();
-    for_each_write(record, [&](const MaskedWrite& write) {
-      if (!spans.overtakes(write.offset, record.timestamp)) writes.push_back(write);
-    });
-    record.entries.clear();
-    if (!writes.empty()) record::encode_entries(writes, record.entries);
-  }
-}
-
-/// Copies spilled entries into the record, before any replay can overwrite the place where they
-/// stand.
-bool LogArea::expand_spill(Record& record) {
-  if (record.entries.empty() || record::entry_kind(record.entries[0]) != record::Kind::kSpill)
-    return true;
-  if (record.entries.size() != 3) return false;
-  const Offset offset = record::entry_offset(record.entries[0]);
-  const std::uint64_t count = record.entries[1];
-  // Spilled records each stand in space of their own, so together they cannot be larger than the
-  // pool. Without this check a small file that names the same place in many records would take any
-  // amount of memory.
-  spilled_words_ += std::min(count, kMax48);
-  if (spilled_words_ > region_->grown_bytes() / kWordBytes ||
-      !inside(offset, count * kWordBytes, region_->superblock().heap_offset,
-              region_->grown_bytes()))
-    return false;
-  std::vector<Word> entries(count);
-  for (std::uint64_t i = 0; i < count; ++i)
-    entries[i] = load_word(region_->word(offset + i * kWordBytes));
-  if (crc32c(entries.data(), count * kWordBytes) != record.entries[2]) return false;
-  record.entries = std::move(entries);
-  spilled_.push_back({offset, count});
-  return true;
-}
-
 // ---- truncation ---------------------------------------------------------------------------------
 
 bool LogArea::store_retired_timestamp(Primitives& primitives, std::uint64_t timestamp) {
@@ -383,9 +229,13 @@ bool LogArea::store_retired_timestamp(Primitives& primitives, std::uint64_t time
 bool LogArea::truncate(Primitives& primitives, std::uint64_t last_timestamp, Site home_site) {
   AnyDomain domain(primitives);
   lines_.clear();
+  last_work_ = {};
   for (auto& slot : slots_) {
-    if (!slot->log->is_empty()) note_lines(slot->log, slot->unfenced_from, last_timestamp);
+    if (slot->log->is_empty()) continue;
+    note_lines(slot->log, slot->unfenced_from, last_timestamp);
+    last_work_.log_bytes += (slot->log->tail() - slot->log->head()) * kWordBytes;
   }
+  last_work_.home_bytes = lines_.size() * line_bytes_;
   begin_side_truncations(domain, last_timestamp, false);
   flush_lines(primitives, home_site);
   // Orders: all home words before the timestamp that makes recovery ignore their records.
@@ -409,6 +259,7 @@ bool LogArea::consume(Primitives& primitives, std::uint64_t last_timestamp, Home
   AnyDomain domain(primitives);
   lines_.clear();
   consumed_.clear();
+  last_work_ = {};
   if (elsewhere != nullptr) {
     bring_home(*elsewhere, last_timestamp);
   } else {
@@ -420,6 +271,9 @@ bool LogArea::consume(Primitives& primitives, std::uint64_t last_timestamp, Home
     }
   }
   if (!begin_side_truncations(domain, last_timestamp, true) && consumed_.empty()) return true;
+  for (const auto& [index, end] : consumed_)
+    last_work_.log_bytes += (end - slots_[index]->log->head()) * kWordBytes;
+  last_work_.home_bytes = lines_.size() * line_bytes_;
   if (homes == Homes::kFlush) {
     flush_lines(primitives, Site::kHomeBulk);
     // Orders: all home words before the timestamp that makes recovery ignore their records.
@@ -534,7 +388,11 @@ void LogArea::bring_home(HomeWriter& home, std::uint64_t last_timestamp) {
 
 /// Starts the write-back of the lines noted, each once.
 void LogArea::flush_lines(Primitives& primitives, Site site) {
-  for (const Offset line : lines_) primitives.flush(region_->at<std::byte>(line), kLineBytes, site);
+  sorted_.assign(lines_.begin(), lines_.end());
+  // In the order of the file: what is written at the same time then lies together.
+  if (line_bytes_ == kPageBytes) std::sort(sorted_.begin(), sorted_.end());
+  for (const Offset line : sorted_)
+    primitives.flush(region_->at<std::byte>(line), line_bytes_, site);
 }
 
 }  // namespace perdure

@@ -16,6 +16,7 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -32,6 +33,12 @@ namespace perdure {
 
 /// How a ring is used. The salt of its head says it.
 enum class RingLayout : std::uint8_t { kLines, kTornbit, kSideLog };
+
+/// What a truncation did.
+struct TruncationWork {
+  std::uint64_t log_bytes = 0;   // of the records that it dropped
+  std::uint64_t home_bytes = 0;  // that it wrote home for them
+};
 
 struct LogSlot {
   explicit LogSlot(const RecordLog& from) : log(from) {}
@@ -55,7 +62,9 @@ class LogArea {
  public:
   /// `side`: the layout with side logs that this program can read; null: none. Must outlive it.
   explicit LogArea(Region& region, const SideLogFormat* side = nullptr)
-      : region_(&region), side_(side) {}
+      : region_(&region),
+        side_(side),
+        line_bytes_(region.domain() == DomainKind::kSync ? kPageBytes : kLineBytes) {}
 
   std::size_t slot_count() const { return slots_.size(); }
   LogSlot& slot(std::size_t index) { return *slots_[index]; }
@@ -88,6 +97,34 @@ class LogArea {
   /// commit that a rewrite does not.
   [[nodiscard]] bool prepare(Primitives& primitives, std::size_t index);
 
+  // ---- the log that all threads share, on files -------------------------------------------------
+  /// How long the first log is.
+  std::uint64_t length_bytes() const { return rings_ * region_->geometry().ring_bytes; }
+  /// Whether it may be twice as long, in the rings of the next slots.
+  bool may_double() const;
+  /// Doubles it where it stands, in two calls. Records stay where they are.
+  ///
+  ///   1. prepare: allocate the other half; mark its slots as never used; write all of it as "not
+  ///      yet written" on the lap of the tail; fence     crash here ⇒ nobody reads it
+  ///   2. double: the head, for the longer ring; fence   crash here ⇒ both heads tell the same log,
+  ///                                                     as the other half is empty
+  ///
+  /// Appends go on between the two. Those that come to the end of the lap meanwhile begin the next
+  /// one, to which the other half would be written: then the second call does nothing, and the
+  /// answer is kNotYet.
+  /// Requires: the slots of the other half are never used while this pool is open; one thread at a
+  /// time, no truncation; in the second call, no append.
+  enum class Doubling : std::uint8_t { kDone, kNotYet, kNoSpace, kStorageFailed };
+  Doubling prepare_to_double(Primitives& primitives);
+  Doubling double_length(Primitives& primitives);
+  /// Gives the first log its own ring again, and that alone, and marks it as never used. The rest
+  /// goes back to the file system.
+  /// Requires: every record is truncated; no thread uses a log.   False: the storage failed.
+  ///
+  ///   1. mark the log as never used; fence   crash here ⇒ this head or the one before: an empty log
+  ///   2. give the space back                 crash here ⇒ space that nobody reads
+  [[nodiscard]] bool shorten(Primitives& primitives);
+
   struct Record {
     std::uint64_t timestamp;
     std::vector<Word> entries;  // kRun and kMasked only, perhaps none: see collect()
@@ -111,7 +148,15 @@ class LogArea {
   /// Whatever recovery believes it makes durable *again*: after the death of a process, not of the
   /// machine, home words, records, heads and sizes may have been in caches only, and what follows
   /// is built on them.
-  Result<RecoveryReport> recover(Primitives& primitives);
+  ///
+  /// `what` kKeep: for one log that all threads share. Where it can, recovery does less: the records
+  /// stay, as if they had just been committed, and a later truncation brings them home.
+  ///
+  ///   1. flush the log's head and records; erase what is torn behind them; fence   crash here ⇒ the
+  ///                                                                                logs are whole
+  ///   2. apply every record, oldest first, to the pages; flush nothing             crash here ⇒ again
+  enum class Records : std::uint8_t { kRetire, kKeep };
+  Result<RecoveryReport> recover(Primitives& primitives, Records what = Records::kRetire);
 
   // ---- a file that nobody changes ----------------------------------------------------------------
   /// Called when recovery has ended, and when the pool is closed, with all durable and the logs
@@ -122,6 +167,10 @@ class LogArea {
   [[nodiscard]] bool begin_changes();
   bool is_unchanged() const { return !changing_.load(std::memory_order_acquire); }
 
+  /// Recovery ignores every record up to it.   Threads: any.
+  std::uint64_t retired_timestamp() const {
+    return unseal(load_word(&region_->state()->retired_stamp.word), kSaltRetired).value_or(0);
+  }
   /// Makes recovery ignore every record up to `timestamp`.
   [[nodiscard]] bool store_retired_timestamp(Primitives& primitives, std::uint64_t timestamp);
 
@@ -152,6 +201,9 @@ class LogArea {
   /// are stored home through it first.
   [[nodiscard]] bool consume(Primitives& primitives, std::uint64_t last_timestamp,
                              Homes homes = Homes::kFlush, HomeWriter* elsewhere = nullptr);
+
+  /// What the last truncate() or consume() did. Threads: the one that called it, or one after it.
+  const TruncationWork& last_work() const { return last_work_; }
 
   /// Empties one log whose last record the calling thread has just applied and made durable at
   /// home.
@@ -191,16 +243,28 @@ class LogArea {
     std::uint64_t words;
   };
 
+  struct Kept {
+    std::uint64_t records;
+    std::uint64_t words;
+    std::uint64_t last_timestamp;
+    std::uint64_t end;  // position
+  };
+
   Ring ring_at(std::size_t index) const;
+  std::optional<std::uint64_t> unseal_long_head(Word sealed);
   RecordLog log_at(std::size_t index, RingLayout layout, std::uint64_t head) const;
   std::unique_ptr<SideLog> side_log_at(std::size_t index, RingLayout layout) const;
   Result<void> find_hole(std::size_t index, std::uint64_t end, std::uint64_t retired);
   bool erase_remains(AnyDomain& domain, LogSlot& slot);
   static void mark_unused(Primitives& primitives, const LogSlot& slot);
+  Result<void> read_retired_timestamp();
+  Result<std::optional<Kept>> find_records_to_keep();
+  Result<std::optional<RecoveryReport>> keep_records(AnyDomain& domain);
+  Error sync_failed() const;
   Result<void> collect_side_log(std::size_t index, std::uint64_t retired, bool check_targets,
                                 std::vector<Record>& records);
   std::uint64_t note_lines(const RecordLog& log, std::uint64_t from, std::uint64_t last_timestamp);
-  void note_line(Offset offset) { lines_.insert(round_down(offset, kLineBytes)); }
+  void note_line(Offset offset) { lines_.insert(round_down(offset, line_bytes_)); }
   bool begin_side_truncations(AnyDomain& domain, std::uint64_t last_timestamp, bool all);
   void end_side_truncations();
   void bring_home(HomeWriter& home, std::uint64_t last_timestamp);
@@ -215,14 +279,19 @@ class LogArea {
   Region* region_;
   const SideLogFormat* side_;
   std::vector<std::unique_ptr<LogSlot>> slots_;
+  std::uint64_t rings_ = 1;  // that the first log takes: a power of two
+  Word prepared_for_ = 0;    // the torn bit of the lap that its other half has been prepared for
   std::vector<Spilled> spilled_;  // where collect() found entries outside the rings
   std::uint64_t spilled_words_ = 0;
   std::vector<bool> dirty_;    // logs that hold anything, as collect() found them
-  std::uint64_t retired_ = 0;  // the retired timestamp, as collect() found it
+  std::uint64_t retired_ = 0;  // the retired timestamp, as recovery found it
   std::atomic<bool> changing_{false};
   std::mutex changing_mutex_;
-  OffsetSet lines_;            // reused by truncations
-  std::vector<Word> entries_;  // reused by truncations
+  const std::uint64_t line_bytes_;  // what a truncation writes home at once: on files a page
+  TruncationWork last_work_;
+  OffsetSet lines_;             // reused by truncations
+  std::vector<Offset> sorted_;  // the same
+  std::vector<Word> entries_;   // reused by truncations
   std::vector<std::pair<std::size_t, std::uint64_t>>
       consumed_;                      // reused by consume(): slot, new head
   std::vector<SideLog*> truncating_;  // reused by truncations: begun, and not ended

@@ -25,6 +25,10 @@ struct Ring {
   /// The torn bit of words written on the lap of `position`: 1 on the first lap, since a new ring
   /// is zeroed.
   Word torn(std::uint64_t position) const { return ((position / count + 1) & 1) << 63; }
+  /// The position of the same place on the same lap in a ring of `other_count` words.
+  std::uint64_t position_in(std::uint64_t other_count, std::uint64_t position) const {
+    return position / count * other_count + position % count;
+  }
 
   /// Stores `source` from `position` on, around the end where needed.
   template <Domain D>

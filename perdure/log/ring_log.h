@@ -71,17 +71,45 @@ class RingLog {
     domain.flush(ring_.head_word, kWordBytes, Site::kHead);
   }
 
+  /// The same for the whole ring.
+  template <Domain D>
+  void adopt(D& domain) {
+    adopt(domain, head_ + ring_.count);
+  }
+
   /// Appends at `position` next. Requires: nothing from there on reads as written.
   void continue_at(std::uint64_t position) {
     tail_ = position;
     place_ = position % ring_.count;
   }
-  /// Starts the write-back of the whole ring and its head: what a killed process left may be in
-  /// caches only.
+  /// Starts the write-back of the head and of all from there to `end`: what a killed process left may
+  /// be in caches only.
   template <Domain D>
-  void adopt(D& domain) {
-    domain.flush(ring_.words, ring_.count * kWordBytes, Site::kAdopt);
+  void adopt(D& domain, std::uint64_t end) {
+    const std::uint64_t words = end - head_;
+    const std::uint64_t first = std::min(words, ring_.until_end(head_));
+    domain.flush(ring_.at(head_), first * kWordBytes, Site::kAdopt);
+    if (words > first) domain.flush(ring_.words, (words - first) * kWordBytes, Site::kAdopt);
     domain.flush(ring_.head_word, kWordBytes, Site::kAdopt);
+  }
+  /// Whether all that the log holds, and the tail, is on one lap: then every word of it stands at the
+  /// same place in a ring of another length that has the same words.
+  bool is_on_one_lap() const { return head() / ring_.count == tail() / ring_.count; }
+  /// Says of the head what go_on_in() says. Durable: after a fence.
+  template <Domain D>
+  void persist_head_in(D& domain, std::uint64_t count, std::uint16_t head_salt) const {
+    domain.store(ring_.head_word, seal(ring_.position_in(count, head_), head_salt));
+    domain.flush(ring_.head_word, kWordBytes, Site::kLongHead);
+  }
+  /// Goes on in a ring of `count` words from the same one on.
+  /// Requires: is_on_one_lap(), less than `count` words on it; whatever lies behind the tail reads as
+  ///           not yet written there; neither producer nor consumer is at work.
+  void go_on_in(std::uint64_t count, std::uint16_t head_salt) {
+    const std::uint64_t tail = ring_.position_in(count, tail_);
+    head_ = ring_.position_in(count, head_);
+    ring_.count = count;
+    head_salt_ = head_salt;
+    continue_at(tail);
   }
   /// Where a ring that begin_at() makes ready starts: on a lap whose torn bit is 1, and not at 0,
   /// which a pool's head keeps for "never used".

@@ -113,14 +113,16 @@ class TornbitLog : public RingLog {
 
   Reader reader() const { return Reader(ring_, head_, head_ + ring_.count); }
 
-  /// Whether any word from `from` to one lap after the head carries its lap's torn bit: the remains
-  /// of a torn append.
-  bool has_remains(std::uint64_t from) const {
+  /// Where the last word from `from` to one lap after the head ends that carries its lap's torn bit:
+  /// the remains of a torn append. `from`: there is none.
+  std::uint64_t end_of_remains(std::uint64_t from) const {
+    std::uint64_t end = from;
     for (std::uint64_t p = from; p < head_ + ring_.count; ++p) {
-      if ((load_word(ring_.at(p)) & kTornBit) == ring_.torn(p)) return true;
+      if ((load_word(ring_.at(p)) & kTornBit) == ring_.torn(p)) end = p + 1;
     }
-    return false;
+    return end;
   }
+  bool has_remains(std::uint64_t from) const { return end_of_remains(from) != from; }
   /// Makes everything from `from` (a position after the head) on read as not yet written, and
   /// appends there next.
   /// Durable: after the caller's fence (Site::kEraseFence). A crash before it leaves words that
@@ -133,12 +135,12 @@ class TornbitLog : public RingLog {
   }
   /// The same for the words of [from, end), at most a ring.
   template <Domain D>
-  void erase(D& domain, std::uint64_t from, std::uint64_t end) const {
+  void erase(D& domain, std::uint64_t from, std::uint64_t end, Site site = Site::kEraseRing) const {
     std::array<Word, 512> missing;
     while (from < end) {
       const std::uint64_t count = std::min<std::uint64_t>(missing.size(), end - from);
       for (std::uint64_t i = 0; i < count; ++i) missing[i] = ring_.torn(from + i) ^ kTornBit;
-      ring_.write(domain, from, {missing.data(), count}, Site::kEraseRing);
+      ring_.write(domain, from, {missing.data(), count}, site);
       from += count;
     }
   }

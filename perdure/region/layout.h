@@ -22,13 +22,15 @@
 namespace perdure {
 
 inline constexpr std::array<char, 8> kMagic = {'P', 'E', 'R', 'D', 'U', 'R', 'E', '\n'};
-inline constexpr std::uint32_t kFormatVersion = 3;
+inline constexpr std::uint32_t kFormatVersion = 4;
 inline constexpr std::uint32_t kOldestFormatVersion = 1;
 /// From this version on a log record may tell of memory that was initialised in place. In an older
 /// pool nothing is.
 inline constexpr std::uint32_t kInPlaceSinceVersion = 2;
 /// From this version on a ring may be a line log. In an older pool each is a torn-bit log.
 inline constexpr std::uint32_t kLinesSinceVersion = 3;
+/// From this version on the first log may take the rings of other slots as well (see kSaltLongHead).
+inline constexpr std::uint32_t kLongLogSinceVersion = 4;
 // Features that a reader must know to read (incompatible) or to write (read-only compatible).
 /// The file is the heap of a persistent address space: its log records name bytes of other files,
 /// too.
@@ -46,6 +48,12 @@ inline constexpr std::uint16_t kSaltUnchanged = 0x554e;
 inline constexpr std::uint16_t kSaltHead = 0x4844;       // of a ring that is one torn-bit log
 inline constexpr std::uint16_t kSaltLineHead = 0x4c48;   // of a ring that is one line log
 inline constexpr std::uint16_t kSaltInLogHead = 0x5848;  // of a ring in which transactions execute
+/// Of a ring that is one torn-bit log and has been doubled `times` times, at least once: it goes on in
+/// the rings of the slots after it.
+constexpr std::uint16_t salt_of_long_head(unsigned times) {
+  return static_cast<std::uint16_t>(0x4c30 + times);
+}
+inline constexpr std::uint64_t kLongestLogBytes = std::uint64_t{1} << 30;
 inline constexpr std::uint16_t kSaltSegment = 0x5347;
 inline constexpr std::uint16_t kSaltBlock = 0x424b;
 

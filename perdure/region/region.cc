@@ -112,6 +112,11 @@ class FileBacking final : public Backing {
     if (allocate_blocks(fd_, offset, bytes)) return {};
     return io_error(path_ + ": reserving " + std::to_string(bytes) + " bytes");
   }
+  void release(Offset offset, std::uint64_t bytes) override {
+    if (writable_)
+      (void)::fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
+                        static_cast<off_t>(bytes));
+  }
   bool tell(Offset offset, Word value) override {
     return !writable_ || write_at(fd_, &value, sizeof(value), offset);
   }

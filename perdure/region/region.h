@@ -29,6 +29,9 @@ class Backing {
   virtual Result<void> extend(std::uint64_t from, std::uint64_t bytes) = 0;
   /// Gives [offset, offset+bytes) real blocks, so that a later store cannot meet a full device.
   virtual Result<void> allocate(Offset offset, std::uint64_t bytes) = 0;
+  /// Gives back the blocks of [offset, offset+bytes), which read as zeros or as what was there. What
+  /// fails stays allocated.
+  virtual void release(Offset /*offset*/, std::uint64_t /*bytes*/) {}
   /// Writes one word, and waits for nothing: the next process sees it when this one has been
   /// killed, and a power cut may take it back. False: the storage failed.
   [[nodiscard]] virtual bool tell(Offset offset, Word value) = 0;

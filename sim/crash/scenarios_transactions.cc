@@ -91,6 +91,60 @@ Scenario two_page_ring() {
   return s;
 }
 
+/// Words all over a pool's pages, whose log doubles twice, over the rings of the slots that no thread
+/// uses on a file.
+Scenario growing_log() {
+  struct Table {
+    std::array<std::uint64_t, 16 * kPageBytes / kWordBytes> words;
+  };
+  constexpr std::uint64_t kEach = 24;
+  constexpr std::uint64_t kApart = Table{}.words.size() / kEach;
+  Scenario s;
+  s.name = "growing-log";
+  s.claim = "a log that doubles in place keeps what it holds, and finds what is appended then";
+  s.steps = 40;
+  s.resume_steps = 14;
+  s.memory = false;
+  s.geometry.log_slots = 4;
+  s.log_limit_bytes = 4 * s.geometry.ring_bytes;
+  s.step = [](Pool& pool, std::uint64_t step) {
+    Table& table = *pool.root<Table>("table");
+    pool.atomically([&](Tx& tx) {
+      for (std::uint64_t i = 0; i < kEach; ++i) tx.store(table.words[i * kApart + step % 8], step);
+    });
+  };
+  s.check = [](Pool& pool, std::uint64_t step) -> std::optional<std::string> {
+    const Table* table = pool.find_root<Table>("table");
+    std::optional<std::string> wrong;
+    pool.read_only([&](Tx& tx) {
+      for (std::uint64_t i = 0; i < kEach * 8; ++i) {
+        const std::uint64_t at = i / 8 * kApart + i % 8;
+        const std::uint64_t back = (step + 8 - i % 8) % 8;
+        const std::uint64_t expected = back < step ? step - back : 0;
+        const std::uint64_t found = table == nullptr ? 0 : tx.load(table->words[at]);
+        if (found != expected)
+          wrong = "word " + std::to_string(at) + " is " + std::to_string(found) + ", not " +
+                  std::to_string(expected);
+      }
+    });
+    return wrong;
+  };
+  return s;
+}
+
+/// The same, doubled by a thread that appends nothing then.
+Scenario growing_log_elsewhere() {
+  Scenario s = growing_log();
+  s.name = "growing-log-elsewhere";
+  s.claim = "a log that one thread doubles keeps what another one appends to it";
+  s.steps = 34;
+  s.step = [step = s.step](Pool& pool, std::uint64_t number) {
+    if (number % 20 == 6) on_second_thread([&] { pool.checkpoint(); });
+    step(pool, number);
+  };
+  return s;
+}
+
 /// Neighbours in one word, written by different steps.
 Scenario bytes() {
   using Bytes = std::array<std::uint8_t, 16>;
@@ -369,10 +423,12 @@ std::vector<Scenario> transaction_scenarios() {
       cells("small-laps", "many small records fill the ring and wrap it", 140, 1, 1),
       streamed(),
       in_tornbit_logs(laps()),
-      in_tornbit_logs(cells("lines", "one transaction over six lines is there whole or not at all",
-                            4, 6, 9)),
+      in_tornbit_logs(
+          cells("lines", "one transaction over six lines is there whole or not at all", 4, 6, 9)),
       in_tornbit_logs(spilled()),
       two_page_ring(),
+      growing_log(),
+      growing_log_elsewhere(),
       spilled(),
       spilled_object(),
       in_place(),
