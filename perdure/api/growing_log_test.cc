@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -14,6 +15,7 @@
 
 #include "perdure/api/pool_core.h"
 #include "perdure/base/crc32c.h"
+#include "perdure/domain/sync.h"
 #include "perdure/expert.h"
 #include "tests/small_pool.h"
 
@@ -204,9 +206,93 @@ TEST_F(GrowingLog, GivesTheDiskBackWhenThePoolIsClosed) {
   EXPECT_GE(grown.st_blocks - closed.st_blocks, static_cast<blkcnt_t>(3 * kRing / 512));
 }
 
-// ---- damage -------------------------------------------------------------------------------------
+// ---- storage that fails ---------------------------------------------------------------------------
 
 constexpr Geometry kFourLogs = {std::uint64_t{1} << 20, std::uint64_t{128} << 10, kPageBytes, 4, 4};
+
+/// A pool whose file has no space, or no working sectors, behind the first log's ring.
+class PoolOnBadStorage : private Backing {
+ public:
+  struct Device {
+    PoolOnBadStorage* storage;
+    bool write(Offset offset, const void*, std::size_t) {
+      return storage->sound_ || offset < storage->behind_ring_ ||
+             offset >= storage->behind_ring_ + 3 * kPageBytes;
+    }
+    bool write_durable(Offset offset, const void* data, std::size_t bytes) {
+      return write(offset, data, bytes);
+    }
+    bool sync() { return true; }
+  };
+
+  PoolOnBadStorage(bool has_space, bool is_sound) : has_space_(has_space), sound_(is_sound) {
+    auto region =
+        Region::open_memory(image_.base(), image_.bytes(), image_.bytes(), DomainKind::kSync, *this)
+            .value();
+    pool = adopt_region(std::move(region), {[&](EngineParts parts) {
+                          parts.tuning.log_limit_bytes = 4 * kPageBytes;
+                          return std::make_unique<Redo<Sync<Device>>>(parts, Sync<Device>(group_));
+                        }},
+                        10)
+               .value();
+  }
+  /// A commit that writes a word in each of 16 pages.
+  void commit(std::uint64_t n) {
+    using Words = std::array<std::uint64_t, 16 * kPageBytes / kWordBytes>;
+    auto* words = pool->root<Words>("words");
+    pool->atomically([&](Tx& tx) {
+      for (std::uint64_t i = 0; i < 16; ++i) tx.store((*words)[i * kPageBytes / kWordBytes], n);
+    });
+    EXPECT_EQ((*words)[0], n);
+  }
+  std::uint64_t length() const { return core_of(*pool).logs().length_bytes(); }
+
+  unsigned asked = 0;  // for space behind the ring
+
+ private:
+  const bool has_space_;
+  const bool sound_;
+  Result<void> extend(std::uint64_t, std::uint64_t) override { return {}; }
+  Result<void> allocate(Offset offset, std::uint64_t) override {
+    if (offset < behind_ring_ || offset >= behind_ring_ + 3 * kPageBytes) return {};
+    ++asked;
+    if (has_space_) return {};
+    return Error{Code::kNoSpace, "the disk is full"};
+  }
+  bool tell(Offset, Word) override { return true; }
+
+  Image image_ = Image::formatted(kFourLogs);
+  const Offset behind_ring_ = image_.super().ring_offset + kPageBytes;
+  SyncGroup<Device> group_{Device{this}, image_.base()};
+
+ public:
+  std::optional<Pool> pool;  // last: it uses the rest
+};
+
+TEST(GrowingLogOnBadStorage, GrowsWhereThereIsSpace) {
+  PoolOnBadStorage storage(true, true);
+  for (std::uint64_t n = 1; n <= 100; ++n) storage.commit(n);
+  EXPECT_EQ(storage.length(), 4 * kPageBytes);
+}
+
+TEST(GrowingLogOnBadStorage, StaysAsItIsWhereThereIsNone) {
+  PoolOnBadStorage storage(false, true);
+  for (std::uint64_t n = 1; n <= 100; ++n) storage.commit(n);
+  EXPECT_EQ(storage.length(), kPageBytes);
+  EXPECT_EQ(storage.asked, 1u) << "once is enough";
+}
+
+TEST(GrowingLogOnBadStorage, PoisonsWhereItFails) {
+  PoolOnBadStorage storage(true, false);
+  const auto until_it_fails = [&] {
+    for (std::uint64_t n = 1; n <= 100; ++n) storage.commit(n);
+  };
+  EXPECT_EQ(testing::code_thrown_by(until_it_fails), code_name(Code::kPoisoned));
+  EXPECT_EQ(storage.length(), kPageBytes);
+  EXPECT_EQ(testing::code_thrown_by([&] { storage.commit(1); }), code_name(Code::kPoisoned));
+}
+
+// ---- damage -------------------------------------------------------------------------------------
 
 std::string refusal(Image& image) {
   auto region = image.region(DomainKind::kSync).value();
