@@ -34,6 +34,7 @@ struct ExpertOptions : PoolOptions {
   /// The size of each thread's log. 0: 256 KiB on memory; on files, where all threads share one log
   /// and home pages are written when it is full, up to 4 MiB.
   std::uint64_t ring_bytes = 0;
+  /// Also with raise_limits: how many named roots the pool can hold.
   std::uint32_t root_entries = 128;
 
   ExpertOptions() = default;

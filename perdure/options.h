@@ -102,11 +102,15 @@ struct PoolOptions {
   /// Where durability begins. kAuto looks at the file; override it to use tmpfs as if it were
   /// persistent memory.
   DomainKind domain = DomainKind::kAuto;
-  /// At creation only: the most that the file may grow to. This takes address space; the file
-  /// itself starts small.
+  /// At creation, or with raise_limits: the most that the file may grow to. This takes address space;
+  /// the file itself starts small.
   std::uint64_t capacity_bytes = std::uint64_t{64} << 30;
-  /// At creation only: how many threads may use the pool at the same time.
+  /// At creation, or with raise_limits: how many threads may update the pool at the same time.
   std::uint32_t log_slots = 64;
+  /// Whether opening raises the limits of a pool that has smaller ones than these options: its
+  /// capacity, log slots and, with ExpertOptions, root entries. Objects stay where they are; older
+  /// releases cannot open the pool any more.
+  bool raise_limits = false;
   /// At creation only: permissions of the file, less the umask.
   unsigned mode = 0600;
   /// On files: how much DRAM private copies of changed pages may take. Above half of it, copies are
@@ -131,6 +135,9 @@ struct RecoveryReport {
   std::uint64_t nanoseconds = 0;
   /// Whether the file was as it had been left, all of it durable, so that nothing had to be written.
   bool unchanged = false;
+  /// Whether one of the two copies of the superblock was damaged. Opening for writing has replaced it
+  /// by the other one.
+  bool superblock_damaged = false;
 };
 
 }  // namespace perdure

@@ -73,7 +73,7 @@ TEST_F(CliTest, DumpShowsSectionsStateAndHeap) {
   fill(10);
   const Json dump = json_of({"dump", pool_, "--json"});
   EXPECT_EQ(dump["superblock"]["version"], kFormatVersion);
-  EXPECT_EQ(dump["sections"].size(), 7u);
+  EXPECT_EQ(dump["sections"].size(), 8u);
   EXPECT_EQ(dump["state"][0]["word"], "grown_bytes");
   EXPECT_EQ(dump["records_waiting"], 0);
   EXPECT_GT(dump["heap_after_recovery"]["objects"], 10);
@@ -225,14 +225,43 @@ TEST_F(CliTest, ATruncatedFileIsRefusedUnchanged) {
 
 TEST_F(CliTest, ANewerFileIsRefusedUnchanged) {
   create();
-  overwrite(pool_, 8, std::string("\x63\x00\x00\x00", 4));
+  for (const Offset copy : {Offset{0}, kSecondSuperblockOffset})
+    overwrite(pool_, copy + 8, std::string("\x63\x00\x00\x00", 4));
   expect_refused("format version 99");
 }
 
 TEST_F(CliTest, ACorruptSuperblockIsRefusedUnchanged) {
   create();
-  overwrite(pool_, 64, "\x5a");
+  for (const Offset copy : {Offset{0}, kSecondSuperblockOffset})
+    overwrite(pool_, copy + 64, "\x5a");
   expect_refused("superblock", 1);
+}
+
+TEST_F(CliTest, OneDamagedSuperblockIsToldAndReplaced) {
+  create();
+  overwrite(pool_, 64, "\x5a");
+  const ToolRun check = run({"check", pool_});
+  EXPECT_EQ(check.code, 1);
+  EXPECT_NE(check.out.find("perdure recover"), std::string::npos) << check.out;
+  EXPECT_EQ(json_of({"recover", pool_, "--json"})["superblock_damaged"], true);
+  EXPECT_EQ(run({"check", pool_}).code, 0);
+}
+
+TEST_F(CliTest, GrowRaisesLimitsAndLowersNone) {
+  create();
+  fill(10);
+  const auto before = json_of({"info", pool_, "--json"})["log_slots"].get<std::uint64_t>();
+  const Json grown = json_of({"grow", pool_, "--slots", "300", "--capacity", "1G", "--json"});
+  EXPECT_EQ(grown["log_slots"], 300);
+  EXPECT_EQ(grown["log_slots_before"], before);
+  EXPECT_EQ(json_of({"info", pool_, "--json"})["log_slots"], 300);
+  EXPECT_EQ(run({"kv", "count", pool_}).out, "10\n");
+  EXPECT_EQ(run({"check", pool_}).code, 0);
+  EXPECT_EQ(run({"grow", pool_, "--slots", "3"}).code, 2);
+  const std::string copy = path("compacted.pool");
+  EXPECT_EQ(run({"compact", pool_, copy}).code, 0);
+  EXPECT_EQ(run({"check", copy}).code, 0);
+  EXPECT_EQ(run({"kv", "count", copy}).out, "10\n");
 }
 
 TEST_F(CliTest, ACorruptStateWordIsRefusedUnchanged) {

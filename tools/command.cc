@@ -2,15 +2,12 @@
 #include "tools/command.h"
 
 namespace perdure::tools {
-namespace {
 
-/// An option in bytes that takes "64G".
-void add_size(Command command, const std::string& name, std::uint64_t& value,
-              const std::string& what) {
-  command
+Option add_size(Command command, const std::string& name, std::uint64_t& value,
+                const std::string& what) {
+  return command
       .add_option_function<std::string>(
           name, [&value](const std::string& text) { value = parse_bytes(text); }, what)
-      .show_default(human_bytes(value))
       .type_name("SIZE")
       .check([](const std::string& text) {
         try {
@@ -21,8 +18,6 @@ void add_size(Command command, const std::string& name, std::uint64_t& value,
         }
       });
 }
-
-}  // namespace
 
 void add_truncation_option(Command command, Truncation& truncation) {
   add_choice<Truncation>(
@@ -44,17 +39,21 @@ void add_open_options(Command command, ExpertOptions& options) {
                           {"dram", DomainKind::kDram}},
                          "Where durability begins: auto, adr, eadr, sync or dram");
   add_truncation_option(command, options.truncation);
-  add_count(command, "--recovery-target", options.recovery_target.count,
-            "Milliseconds that replaying the log after a crash may take; on files the log grows as far")
+  add_count(
+      command, "--recovery-target", options.recovery_target.count,
+      "Milliseconds that replaying the log after a crash may take; on files the log grows as far")
       .show_default();
 }
 
 void add_create_options(Command command, ExpertOptions& options) {
   add_size(command, "--capacity", options.capacity_bytes,
-           "Address space; the file starts small and grows up to it");
-  add_size(command, "--segment", options.segment_bytes, "Unit of growth, a power of two");
+           "Address space; the file starts small and grows up to it")
+      .show_default(human_bytes(options.capacity_bytes));
+  add_size(command, "--segment", options.segment_bytes, "Unit of growth, a power of two")
+      .show_default(human_bytes(options.segment_bytes));
   add_size(command, "--ring", options.ring_bytes,
-           "Each thread's log; 0: 256 KiB on memory, up to 4 MiB on files");
+           "Each thread's log; 0: 256 KiB on memory, up to 4 MiB on files")
+      .show_default(human_bytes(options.ring_bytes));
   add_count(command, "--slots", options.log_slots, "Threads that can use the pool at the same time")
       .show_default();
   add_count(command, "--roots", options.root_entries, "Named roots that the pool can hold")
@@ -72,6 +71,7 @@ Report describe(const RecoveryReport& recovery) {
           {"words_replayed", recovery.words_replayed},
           {"logs_erased", recovery.logs_erased},
           {"last_stamp", recovery.last_stamp},
+          {"superblock_damaged", recovery.superblock_damaged},
           {"recovery_ns", recovery.nanoseconds}};
 }
 

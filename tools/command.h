@@ -11,9 +11,13 @@
 
 namespace perdure::tools {
 
+/// An option in bytes that takes "64G".
+Option add_size(Command command, const std::string& name, std::uint64_t& value,
+                const std::string& what);
 /// --truncation.
 void add_truncation_option(Command command, Truncation& truncation);
-/// Options of a command that opens a pool for writing: --domain, --truncation and --log-limit.
+/// Options of a command that opens a pool for writing: --domain, --truncation and
+/// --recovery-target.
 void add_open_options(Command command, ExpertOptions& options);
 /// Options of a command that may create one: --capacity, --segment, --ring, --slots, --roots.
 void add_create_options(Command command, ExpertOptions& options);

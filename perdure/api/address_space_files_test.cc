@@ -191,14 +191,18 @@ TEST_F(SpaceFilesTest, AHeapOfTheFutureOrWithADamagedSuperblockIsRefused) {
   std::memcpy(&super, whole.data(), sizeof(super));
   const auto write = [&](const Superblock& changed) {
     std::string bytes = whole;
-    std::memcpy(bytes.data(), &changed, sizeof(changed));
+    for (const Offset copy : {Offset{0}, kSecondSuperblockOffset})
+      std::memcpy(bytes.data() + copy, &changed, sizeof(changed));
     std::ofstream(file("heap.pool"), std::ios::binary) << bytes;
+  };
+  const auto flip_both = [&](std::uint64_t byte) {
+    for (const Offset copy : {Offset{0}, kSecondSuperblockOffset}) flip("heap.pool", copy + byte);
   };
   for (const std::uint64_t byte : {16u, 56u, 70u, 100u, 140u}) {
     SCOPED_TRACE(byte);
-    flip("heap.pool", byte);
+    flip_both(byte);
     expect_refused(Code::kCorrupt, file("heap.pool"), "restore it from a backup");
-    flip("heap.pool", byte);
+    flip_both(byte);
   }
   Superblock newer = super;
   ++newer.version;

@@ -7,6 +7,7 @@
 
 #include "perdure/api/pool_core.h"
 #include "perdure/api/pool_storage.h"
+#include "perdure/api/raise_limits.h"
 #include "perdure/engine/instantiations.h"
 
 namespace perdure {
@@ -139,6 +140,9 @@ Result<Pool> Pool::open(const std::string& path, const PoolOptions& options) {
   return open(path, ExpertOptions(options));
 }
 Result<Pool> Pool::open(const std::string& path, const ExpertOptions& options) {
+  if (options.raise_limits) {
+    if (auto raised = perdure::raise_limits(path, options); !raised) return raised.error();
+  }
   auto region = open_pool_region(path, options);
   if (!region) return region.error();
   return open_region(std::move(region).value(), options);

@@ -163,6 +163,7 @@ Result<std::unique_ptr<PoolCore>> PoolCore::open(std::unique_ptr<Region> region,
   if (!recovered) return recovered.error();
   core->recovery_ = recovered.value();
   core->recovery_.nanoseconds = nanoseconds_since(start);
+  core->recovery_.superblock_damaged = !core->region_->superblock_damage().empty();
   core->clock_.start_after(core->recovery_.last_stamp);
 
   const auto heap_start = std::chrono::steady_clock::now();
@@ -265,7 +266,8 @@ PoolCore::Context& PoolCore::attach() {
     if (slot == Tx::kNoSlot)
       throw Exception(Code::kMisuse,
                       region_->path() + ": more threads at the same time than the pool has logs (" +
-                          std::to_string(logs_->slot_count()) + "); create it with more log_slots");
+                          std::to_string(logs_->slot_count()) +
+                          "); raise log_slots with `perdure grow FILE --slots N`");
   }
   std::unique_ptr<Tx> tx;
   try {
@@ -311,7 +313,7 @@ void PoolCore::take_slot(Context& context) {
       Code::kBusy,
       region_->path() + ": " + std::to_string(logs_->slot_count()) +
           " updates, as many as the pool has logs, have been running for ten seconds; end "
-          "some, or create the pool with more log_slots");
+          "some, or raise log_slots with `perdure grow FILE --slots N`");
 }
 
 void PoolCore::pass_slot_on(Context& context) {
@@ -545,7 +547,7 @@ std::optional<PoolCore::Root> PoolCore::find_root(Tx& tx, std::string_view name,
   if (!vacant)
     throw Exception(Code::kNoSpace,
                     region_->path() + ": all " + std::to_string(region_->geometry().root_entries) +
-                        " root entries are taken; create the pool with more root_entries");
+                        " root entries are taken; raise them with `perdure grow FILE --roots N`");
   auto* object = static_cast<std::byte*>(tx.allocate(bytes));
   const std::vector<std::byte> zeroes(bytes);
   tx.write(object, zeroes.data(), bytes);

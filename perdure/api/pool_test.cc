@@ -312,7 +312,8 @@ TEST(PoolFile, AFailedOpenLeavesTheFileAlone) {
   const std::string path = dir / "pool";
   papers::create(path, small_options()).value().root<Counter>("counter");
   std::string bytes = contents_of(path);
-  bytes[64] ^= 1;  // the geometry
+  bytes[64] ^= 1;  // the geometry, in both copies of the superblock
+  bytes[6144 + 64] ^= 1;
   std::ofstream(path, std::ios::binary) << bytes;
   EXPECT_EQ(papers::open(path, small_options()).error().code, Code::kCorrupt);
   EXPECT_EQ(contents_of(path), bytes);

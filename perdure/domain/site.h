@@ -78,6 +78,9 @@ namespace perdure {
     "the new size is not written back: acknowledged data lies beyond the end that recovery "       \
     "believes in")                                                                                 \
   X(kGrowFence, "as kGrow: data in the new part may become durable before the new size")           \
+  X(kRaise,                                                                                        \
+    "what raised limits need is not written back: tables, or a superblock that leads to them")     \
+  X(kRaiseFence, "as kRaise: the superblock may become durable before the tables it leads to")     \
   X(kStatics,                                                                                      \
     "initial values of static variables, or the word that vouches for them, are not written back") \
   X(kStaticsFence,                                                                                 \

@@ -49,7 +49,7 @@ std::size_t Tx::take_slot_away() {
 bool Tx::storable_elsewhere(Offset at) const {
   const Superblock& super = world_->region->superblock();
   return at >= world_->range_bytes || world_->region->in_part(at, kWordBytes) ||
-         inside(at, kWordBytes, super.root_offset, super.head_offset) ||
+         inside(at, kWordBytes, super.root_offset, roots_of(super).end()) ||
          inside(at, kWordBytes, super.heap_offset, world_->region->grown_bytes());
 }
 

@@ -22,11 +22,15 @@ Result<void> Heap::open(std::vector<std::string>* findings) {
     std::string wrong;
     SegmentKind kind = SegmentKind::kFree;
     std::uint64_t argument = 0;
-    if (!payload || heap_layout::kind_of(*payload) > 3) {
+    if (!payload || heap_layout::kind_of(*payload) > 4) {
       wrong = "fails its check";
     } else {
       kind = static_cast<SegmentKind>(heap_layout::kind_of(*payload));
       argument = heap_layout::argument_of(*payload);
+      const bool holds_tables = region_->holds_tables(i);
+      if (kind == SegmentKind::kTables && !holds_tables) kind = SegmentKind::kFree;
+      if (holds_tables && kind != SegmentKind::kTables)
+        wrong = "does not say that tables lie in it";
       if ((kind == SegmentKind::kHugeTail) != (huge_tail > 0))
         wrong = "breaks the chain of a huge object";
       if (kind == SegmentKind::kHuge && (argument == 0 || argument > count - i))

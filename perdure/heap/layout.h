@@ -10,6 +10,7 @@
 //       bitmaps      blocks × 16 words, 32 allocation bits each
 //     and the other blocks hold data
 //   a kHuge segment and its kHugeTail followers hold one object, no metadata
+//   a kTables segment holds tables of the region; one in which none lies any more is free
 #pragma once
 
 #include <array>
@@ -19,7 +20,13 @@
 
 namespace perdure::heap_layout {
 
-enum class SegmentKind : std::uint8_t { kFree = 0, kBlocks = 1, kHuge = 2, kHugeTail = 3 };
+enum class SegmentKind : std::uint8_t {
+  kFree = 0,
+  kBlocks = 1,
+  kHuge = 2,
+  kHugeTail = 3,
+  kTables = 4,
+};
 enum class BlockKind : std::uint8_t {
   kFree = 0,
   kMeta = 1,

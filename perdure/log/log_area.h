@@ -271,6 +271,7 @@ class LogArea {
   void flush_lines(Primitives& primitives, Site site);
   Error damaged(const std::string& what) const;
   void adopt(AnyDomain& domain) const;
+  bool in_heap(Offset offset, std::uint64_t bytes) const;
   bool target_valid(Offset offset) const;
   bool targets_valid(const Record& record) const;
   static void forget_overtaken(std::vector<Record>& records);

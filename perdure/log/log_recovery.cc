@@ -209,6 +209,10 @@ Result<std::optional<RecoveryReport>> LogArea::keep_records(AnyDomain& domain) {
   TornbitLog& log = *slot.log.tornbit();
   const bool began = begin_changes();
   domain.flush(region_->state(), sizeof(StatePage), Site::kAdopt);
+  if (region_->superblock().generation != 0) {
+    for (const Offset copy : {Offset{0}, kSecondSuperblockOffset})
+      domain.flush(region_->at<Superblock>(copy), sizeof(Superblock), Site::kAdopt);
+  }
   log.adopt(domain, kept.end);
   log.erase(domain, kept.end, log.end_of_remains(kept.end));
   log.continue_at(kept.end);
@@ -260,6 +264,10 @@ bool LogArea::begin_changes() {
 /// Starts the write-back of all that collect() believed.
 void LogArea::adopt(AnyDomain& domain) const {
   domain.flush(region_->state(), sizeof(StatePage), Site::kAdopt);
+  if (region_->superblock().generation != 0) {
+    for (const Offset copy : {Offset{0}, kSecondSuperblockOffset})
+      domain.flush(region_->at<Superblock>(copy), sizeof(Superblock), Site::kAdopt);
+  }
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     if (is_virgin(i)) continue;
     slots_[i]->log->adopt(domain);
@@ -274,25 +282,26 @@ Error LogArea::damaged(const std::string& what) const {
   return {Code::kCorrupt, region_->path() + ": " + what + "; restore the pool from a backup"};
 }
 
+bool LogArea::in_heap(Offset offset, std::uint64_t bytes) const {
+  return inside(offset, bytes, region_->superblock().heap_offset, region_->grown_bytes()) &&
+         !region_->overlaps_tables(offset, bytes);
+}
+
 /// Where records may write: roots, the segment table of the grown part, and the heap.
 bool LogArea::target_valid(Offset offset) const {
   const Superblock& super = region_->superblock();
   return is_aligned(offset, kWordBytes) &&
-         (inside(offset, kWordBytes, super.root_offset, super.head_offset) ||
+         (inside(offset, kWordBytes, super.root_offset, roots_of(super).end()) ||
           inside(offset, kWordBytes, super.segment_table_offset,
                  super.segment_table_offset + region_->segments() * kWordBytes) ||
-          inside(offset, kWordBytes, super.heap_offset, region_->grown_bytes()) ||
-          region_->in_part(offset, kWordBytes));
+          in_heap(offset, kWordBytes) || region_->in_part(offset, kWordBytes));
 }
 
 bool LogArea::targets_valid(const Record& record) const {
   return record::for_each(
       record.entries, [&](const MaskedWrite& write) { return target_valid(write.offset); },
       [](Offset, Word, Word) { return false; },
-      [&](Offset offset, std::uint64_t words) {
-        return inside(offset, words * kWordBytes, region_->superblock().heap_offset,
-                      region_->grown_bytes());
-      });
+      [&](Offset offset, std::uint64_t words) { return in_heap(offset, words * kWordBytes); });
 }
 
 /// Removes from each record the words that a later record says were initialised in place, and the
@@ -332,9 +341,7 @@ bool LogArea::expand_spill(Record& record) {
   // pool. Without this check a small file that names the same place in many records would take any
   // amount of memory.
   spilled_words_ += std::min(count, kMax48);
-  if (spilled_words_ > region_->grown_bytes() / kWordBytes ||
-      !inside(offset, count * kWordBytes, region_->superblock().heap_offset,
-              region_->grown_bytes()))
+  if (spilled_words_ > region_->grown_bytes() / kWordBytes || !in_heap(offset, count * kWordBytes))
     return false;
   std::vector<Word> entries(count);
   for (std::uint64_t i = 0; i < count; ++i)

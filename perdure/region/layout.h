@@ -2,14 +2,17 @@
 // What a pool file holds, outside logs and heap blocks. Nothing volatile in here; docs/FORMAT.md
 // tells the same in prose. Never renumber: a change bumps kFormatVersion and adds a golden image.
 //
-//   page 0            superblock: written once, at creation, sealed by a CRC
-//   page 1            state: one sealed word per line (see StatePage)
+//   page 0            superblock, sealed by a CRC: written at creation, and when limits are raised
+//   page 1            state: one sealed word per line (see StatePage); in its second half, a copy of
+//                     the superblock
 //   root table        root_entries × RootEntry
 //   log heads         log_slots × one line, a sealed position each; the salt tells how its ring is
 //                     divided
 //   segment table     one sealed word per segment of the capacity; zero beyond the grown part
 //   rings             log_slots × ring_bytes
 //   heap              segments, from heap_offset to grown_bytes
+//
+// A table that became too small for raised limits has been moved into segments of the heap.
 #pragma once
 
 #include <array>
@@ -22,7 +25,7 @@
 namespace perdure {
 
 inline constexpr std::array<char, 8> kMagic = {'P', 'E', 'R', 'D', 'U', 'R', 'E', '\n'};
-inline constexpr std::uint32_t kFormatVersion = 4;
+inline constexpr std::uint32_t kFormatVersion = 5;
 inline constexpr std::uint32_t kOldestFormatVersion = 1;
 /// From this version on a log record may tell of memory that was initialised in place. In an older
 /// pool nothing is.
@@ -31,6 +34,9 @@ inline constexpr std::uint32_t kInPlaceSinceVersion = 2;
 inline constexpr std::uint32_t kLinesSinceVersion = 3;
 /// From this version on the first log may take the rings of other slots as well (see kSaltLongHead).
 inline constexpr std::uint32_t kLongLogSinceVersion = 4;
+/// From this version on there are two copies of the superblock, and tables may lie in segments of the
+/// heap.
+inline constexpr std::uint32_t kTwoSuperblocksSinceVersion = 5;
 // Features that a reader must know to read (incompatible) or to write (read-only compatible).
 /// The file is the heap of a persistent address space: its log records name bytes of other files,
 /// too.
@@ -57,7 +63,7 @@ inline constexpr std::uint64_t kLongestLogBytes = std::uint64_t{1} << 30;
 inline constexpr std::uint16_t kSaltSegment = 0x5347;
 inline constexpr std::uint16_t kSaltBlock = 0x424b;
 
-/// The numbers from which every offset of the file follows.
+/// The numbers from which every offset of a new file follows.
 struct Geometry {
   std::uint64_t capacity_bytes;  // address space reserved; the file never grows beyond it
   std::uint64_t segment_bytes;   // unit of growth, a power of two in [128 KiB, 64 MiB]
@@ -81,8 +87,8 @@ struct Superblock {
   std::uint64_t segment_table_offset;
   std::uint64_t ring_offset;
   std::uint64_t heap_offset;
-  std::uint32_t reserved;
-  std::uint32_t crc;  // CRC32C of all bytes before it
+  std::uint32_t generation;  // how often limits were raised
+  std::uint32_t crc;         // CRC32C of all bytes before it
 };
 static_assert(sizeof(Geometry) == 32 && sizeof(Superblock) == 144);
 static_assert(offsetof(Superblock, preferred_base) == 56 &&
@@ -117,19 +123,52 @@ static_assert(sizeof(RootEntry) == kLineBytes);
 static_assert(std::has_unique_object_representations_v<RootEntry>);
 
 inline constexpr Offset kStateOffset = kPageBytes;
+/// In a sector that nothing else is written to.
+inline constexpr Offset kSecondSuperblockOffset = kStateOffset + kPageBytes / 2;
+static_assert(kStateOffset + sizeof(StatePage) <= kSecondSuperblockOffset);
 inline constexpr std::uint64_t kMinSegmentBytes = std::uint64_t{128} << 10;
 inline constexpr std::uint64_t kMaxSegmentBytes = std::uint64_t{64} << 20;
 inline constexpr std::uint64_t kMaxCapacityBytes = std::uint64_t{1} << 40;
+inline constexpr std::uint32_t kMostLogSlots = 1024;
+inline constexpr std::uint32_t kMostRootEntries = 65536;
 
-/// Fills in the offsets that follow from the geometry.
-constexpr void lay_out(Superblock& super) {
+/// A table of the file.
+struct Section {
+  Offset begin;
+  std::uint64_t bytes;
+  constexpr Offset end() const { return begin + bytes; }
+  friend constexpr bool operator==(const Section&, const Section&) = default;
+};
+// Whole pages each.
+constexpr Section roots_of(const Superblock& super) {
+  return {super.root_offset, round_up(super.geometry.root_entries * sizeof(RootEntry), kPageBytes)};
+}
+constexpr Section heads_of(const Superblock& super) {
+  return {super.head_offset, round_up(super.geometry.log_slots * kLineBytes, kPageBytes)};
+}
+constexpr Section segment_table_of(const Superblock& super) {
   const Geometry& g = super.geometry;
+  return {super.segment_table_offset,
+          round_up(g.capacity_bytes / g.segment_bytes * kWordBytes, kPageBytes)};
+}
+constexpr Section rings_of(const Superblock& super) {
+  return {super.ring_offset, super.geometry.log_slots * super.geometry.ring_bytes};
+}
+constexpr std::array<Section, 4> tables_of(const Superblock& super) {
+  return {roots_of(super), heads_of(super), segment_table_of(super), rings_of(super)};
+}
+/// Whether it has been moved into segments of the heap.
+constexpr bool is_moved(const Superblock& super, const Section& table) {
+  return table.begin >= super.heap_offset;
+}
+
+/// Fills in the offsets that follow from the geometry of a new file.
+constexpr void lay_out(Superblock& super) {
   super.root_offset = 2 * kPageBytes;
-  super.head_offset = super.root_offset + round_up(g.root_entries * sizeof(RootEntry), kPageBytes);
-  super.segment_table_offset = super.head_offset + round_up(g.log_slots * kLineBytes, kPageBytes);
-  super.ring_offset = super.segment_table_offset +
-                      round_up(g.capacity_bytes / g.segment_bytes * kWordBytes, kPageBytes);
-  super.heap_offset = round_up(super.ring_offset + g.log_slots * g.ring_bytes, kBlockBytes);
+  super.head_offset = roots_of(super).end();
+  super.segment_table_offset = heads_of(super).end();
+  super.ring_offset = segment_table_of(super).end();
+  super.heap_offset = round_up(rings_of(super).end(), kBlockBytes);
 }
 
 }  // namespace perdure

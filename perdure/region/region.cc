@@ -4,15 +4,14 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/mman.h>
-#include <sys/random.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 
-#include "perdure/base/crc32c.h"
 #include "perdure/region/file.h"
+#include "perdure/region/superblock.h"
 
 namespace perdure {
 namespace {
@@ -20,71 +19,6 @@ namespace {
 // Inside the ranges that the address, memory and thread sanitizers leave to the program. Only a
 // preference: links are offsets, so a pool works at any address.
 constexpr std::uint64_t kPreferredBase = 0x7e8000000000;
-
-std::uint32_t superblock_crc(const Superblock& super) {
-  return crc32c(&super, offsetof(Superblock, crc));
-}
-
-Result<void> check_geometry(const Geometry& g, const std::string& where) {
-  const auto bad = [&](const std::string& field, std::uint64_t value, const std::string& rule) {
-    return Error{Code::kInvalid,
-                 where + ": " + field + " is " + std::to_string(value) + ", must be " + rule};
-  };
-  if (!std::has_single_bit(g.segment_bytes) || g.segment_bytes < kMinSegmentBytes ||
-      g.segment_bytes > kMaxSegmentBytes)
-    return bad("segment_bytes", g.segment_bytes, "a power of two from 128 KiB to 64 MiB");
-  if (g.capacity_bytes < 2 * g.segment_bytes || g.capacity_bytes > kMaxCapacityBytes ||
-      !is_aligned(g.capacity_bytes, kPageBytes))
-    return bad("capacity_bytes", g.capacity_bytes, "whole pages, from two segments to 1 TiB");
-  if (!is_aligned(g.ring_bytes, kPageBytes) || g.ring_bytes < kPageBytes ||
-      g.ring_bytes > (std::uint64_t{1} << 30))
-    return bad("ring_bytes", g.ring_bytes, "whole pages, from 4 KiB to 1 GiB");
-  if (g.log_slots < 1 || g.log_slots > 1024) return bad("log_slots", g.log_slots, "from 1 to 1024");
-  if (g.root_entries < 1 || g.root_entries > 65536)
-    return bad("root_entries", g.root_entries, "from 1 to 65536");
-  Superblock probe{};
-  probe.geometry = g;
-  lay_out(probe);
-  if (probe.heap_offset + g.segment_bytes > g.capacity_bytes)
-    return bad(
-        "capacity_bytes", g.capacity_bytes,
-        "at least " + std::to_string(probe.heap_offset + g.segment_bytes) + " for these logs");
-  return {};
-}
-
-/// The superblock of an untrusted file, checked in private memory before anything of it is used.
-Result<void> check_superblock(const Superblock& super, const std::string& path) {
-  if (super.magic != kMagic)
-    return Error{
-        Code::kForeign,
-        path + ": not a Perdure pool (no magic at byte 0); create one with `perdure create`"};
-  if (super.version > kFormatVersion)
-    return Error{Code::kVersion, path + ": format version " + std::to_string(super.version) +
-                                     ", this release reads up to " +
-                                     std::to_string(kFormatVersion) + "; use a newer release"};
-  if (superblock_crc(super) != super.crc)
-    return Error{
-        Code::kCorrupt,
-        path + ": the superblock (bytes 0-143) fails its checksum; restore it from a backup"};
-  if (super.version < kOldestFormatVersion || super.superblock_bytes != sizeof(Superblock))
-    return Error{Code::kVersion, path + ": format version " + std::to_string(super.version) +
-                                     " with a superblock of " +
-                                     std::to_string(super.superblock_bytes) + " bytes is unknown"};
-  if ((super.incompatible & ~kKnownIncompatible) != 0 ||
-      (super.read_only_compatible & ~kKnownReadOnlyCompatible) != 0)
-    return Error{Code::kVersion,
-                 path + ": uses features that this release does not know; use a newer release"};
-  if (auto geometry = check_geometry(super.geometry, path); !geometry)
-    return Error{Code::kCorrupt, geometry.error().message};
-  Superblock expected = super;
-  lay_out(expected);
-  if (expected.root_offset != super.root_offset || expected.head_offset != super.head_offset ||
-      expected.segment_table_offset != super.segment_table_offset ||
-      expected.ring_offset != super.ring_offset || expected.heap_offset != super.heap_offset)
-    return Error{Code::kCorrupt,
-                 path + ": the superblock's section table does not follow from its geometry"};
-  return {};
-}
 
 class FileBacking final : public Backing {
  public:
@@ -139,20 +73,10 @@ std::uint64_t ring_bytes_for(DomainKind domain, const Geometry& g) {
                     kOnFiles);
 }
 
-Superblock make_superblock(const Region::CreateOptions& options) {
-  Superblock super{};
-  super.incompatible = options.incompatible;
-  super.magic = kMagic;
-  super.version = kFormatVersion;
-  super.superblock_bytes = sizeof(Superblock);
-  super.preferred_base = options.preferred_base != 0 ? options.preferred_base : kPreferredBase;
-  super.geometry = options.geometry;
-  // A pool without entropy would only share its identity with another: not worth failing a create
-  // for.
-  (void)::getrandom(super.uuid.data(), super.uuid.size(), 0);
-  lay_out(super);
-  super.crc = superblock_crc(super);
-  return super;
+Superblock superblock_for(const Region::CreateOptions& options) {
+  return make_superblock(options.geometry,
+                         options.preferred_base != 0 ? options.preferred_base : kPreferredBase,
+                         options.incompatible);
 }
 
 /// Everything of an empty pool that is not zero, as (offset, bytes) pieces.
@@ -162,7 +86,7 @@ bool put_format(const Superblock& super, std::uint64_t segments, Word fresh_segm
   const Word grown_word = seal(grown, kSaltGrown);
   const Word retired_word = seal(0, kSaltRetired);
   const Word head_word = seal(0, kSaltHead);
-  bool ok = put(0, &super, sizeof(super)) &&
+  bool ok = put(0, &super, sizeof(super)) && put(kSecondSuperblockOffset, &super, sizeof(super)) &&
             put(kStateOffset + offsetof(StatePage, grown_bytes), &grown_word, 8) &&
             put(kStateOffset + offsetof(StatePage, retired_stamp), &retired_word, 8);
   for (std::uint64_t slot = 0; ok && slot < super.geometry.log_slots; ++slot) {
@@ -174,6 +98,16 @@ bool put_format(const Superblock& super, std::uint64_t segments, Word fresh_segm
   return ok;
 }
 
+Result<FoundSuperblock> find_superblock_in(int fd, std::uint64_t file_bytes,
+                                           const std::string& path) {
+  Superblock probe{};
+  if (!read_at(fd, &probe, sizeof(probe), 0) && errno != 0)
+    return io_error(path + ": reading the superblock");
+  return find_superblock(path, file_bytes, [fd](Offset offset, void* data, std::size_t bytes) {
+    return read_at(fd, data, bytes, offset);
+  });
+}
+
 }  // namespace
 
 Result<void> Region::create_file(const std::string& path, const CreateOptions& asked) {
@@ -183,7 +117,7 @@ Result<void> Region::create_file(const std::string& path, const CreateOptions& a
     if (options.geometry.ring_bytes == 0)
       options.geometry.ring_bytes = ring_bytes_for(options.domain, options.geometry);
     if (auto valid = check_geometry(options.geometry, path); !valid) return valid;
-    const Superblock super = make_superblock(options);
+    const Superblock super = superblock_for(options);
     // Divided, not multiplied: the count may be anything.
     if (options.initial_segments >
         (super.geometry.capacity_bytes - super.heap_offset) / super.geometry.segment_bytes)
@@ -209,7 +143,7 @@ Result<void> Region::create_file(const std::string& path, const CreateOptions& a
 Result<void> Region::format_memory(std::byte* base, std::uint64_t bytes,
                                    const CreateOptions& options) {
   if (auto valid = check_geometry(options.geometry, "memory"); !valid) return valid;
-  const Superblock super = make_superblock(options);
+  const Superblock super = superblock_for(options);
   if (super.heap_offset > bytes ||
       options.initial_segments > (bytes - super.heap_offset) / super.geometry.segment_bytes)
     return Error{Code::kInvalid,
@@ -225,11 +159,11 @@ Result<void> Region::format_memory(std::byte* base, std::uint64_t bytes,
 Result<Superblock> Region::read_superblock(const std::string& path) {
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   if (file.get() < 0) return io_error(path);
-  Superblock super{};
-  if (!read_at(file.get(), &super, sizeof(super), 0))
-    return Error{Code::kForeign, path + ": not a Perdure pool (too short)"};
-  if (auto valid = check_superblock(super, path); !valid) return valid.error();
-  return super;
+  struct stat status{};
+  if (::fstat(file.get(), &status) != 0) return io_error(path);
+  auto found = find_superblock_in(file.get(), static_cast<std::uint64_t>(status.st_size), path);
+  if (!found) return found.error();
+  return found->super;
 }
 
 Result<std::unique_ptr<Region>> Region::open_file(const std::string& path, DomainKind kind,
@@ -239,17 +173,9 @@ Result<std::unique_ptr<Region>> Region::open_file(const std::string& path, Domai
   if (!locked) return locked.error();
   Descriptor& file = locked->fd;
   const std::uint64_t file_bytes = locked->bytes;
-  Superblock super{};
-  const std::size_t readable = std::min<std::uint64_t>(file_bytes, sizeof(super));
-  if (!read_at(file.get(), &super, readable, 0)) return io_error(path + ": reading the superblock");
-  if (file_bytes < sizeof(super)) {
-    if (readable >= kMagic.size() && super.magic == kMagic)
-      return Error{Code::kTruncated,
-                   path + ": only " + std::to_string(file_bytes) + " bytes of a Perdure pool"};
-    return Error{Code::kForeign,
-                 path + ": not a Perdure pool (" + std::to_string(file_bytes) + " bytes)"};
-  }
-  if (auto valid = check_superblock(super, path); !valid) return valid.error();
+  auto found = find_superblock_in(file.get(), file_bytes, path);
+  if (!found) return found.error();
+  const Superblock& super = found->super;
   if (super.incompatible != options.features)
     return Error{Code::kInvalid,
                  path + (options.features == 0
@@ -260,15 +186,19 @@ Result<std::unique_ptr<Region>> Region::open_file(const std::string& path, Domai
                                        " bytes, but logs and tables alone take " +
                                        std::to_string(super.heap_offset) +
                                        "; restore it from a backup"};
+  // Nobody waits for it: what a power cut takes back is replaced again.
+  if (found->replaces_other && !inspect &&
+      !write_at(file.get(), &super, sizeof(super), other_superblock(found->at)))
+    return io_error(path + ": replacing a damaged superblock");
 
   std::unique_ptr<Region> region(new Region);
-  region->super_ = super;
   region->path_ = path;
   region->range_bytes_ = options.range_bytes;
   region->domain_ = kind != DomainKind::kAuto ? kind : domain_of_file(file.get(), file_bytes);
   // The whole capacity is mapped at once: growing then only extends the file under addresses that
   // already exist.
-  const std::uint64_t bytes = super.geometry.capacity_bytes;
+  const std::uint64_t bytes = std::max(super.geometry.capacity_bytes, options.room_bytes);
+  region->room_bytes_ = bytes;
   const auto anywhere = [&](int flags) {
     return ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, file.get(), 0);
   };
@@ -309,7 +239,7 @@ Result<std::unique_ptr<Region>> Region::open_file(const std::string& path, Domai
     if (home == MAP_FAILED) return no_room();
     region->home_ = static_cast<std::byte*>(home);
     ::madvise(home, bytes, MADV_DONTFORK);
-    if (!map_private_heap(region->base_, file.get(), super.heap_offset, bytes)) return no_room();
+    if (!map_private_heap(region->base_, file.get(), super, bytes)) return no_room();
   }
   // A forked child would share locks and logs without the threads that use them, so it gets no
   // mapping at all.
@@ -327,17 +257,21 @@ Result<std::unique_ptr<Region>> Region::open_file(const std::string& path, Domai
   }
   region->owned_backing_ = std::make_unique<FileBacking>(region->fd_, sync_fd, path);
   region->backing_ = region->owned_backing_.get();
-  if (auto adopted = region->adopt(super, file_bytes); !adopted) return adopted.error();
+  if (auto adopted = region->adopt(found.value(), file_bytes); !adopted) return adopted.error();
   return region;
 }
 
 Result<std::unique_ptr<Region>> Region::open_memory(std::byte* base, std::uint64_t bytes,
                                                     std::uint64_t file_bytes, DomainKind kind,
                                                     Backing& backing, std::uint64_t range_bytes) {
-  Superblock super;
-  if (bytes < sizeof(super)) return Error{Code::kForeign, "memory: too small for a pool"};
-  std::memcpy(&super, base, sizeof(super));
-  if (auto valid = check_superblock(super, "memory"); !valid) return valid.error();
+  auto found =
+      find_superblock("memory", file_bytes, [&](Offset offset, void* data, std::size_t size) {
+        if (!inside(offset, size, 0, bytes)) return false;
+        std::memcpy(data, base + offset, size);
+        return true;
+      });
+  if (!found) return found.error();
+  const Superblock& super = found->super;
   if (super.geometry.capacity_bytes > bytes)
     return Error{Code::kTruncated, "memory: smaller than its capacity"};
   if (file_bytes < super.heap_offset)
@@ -346,9 +280,10 @@ Result<std::unique_ptr<Region>> Region::open_memory(std::byte* base, std::uint64
   region->path_ = "memory";
   region->range_bytes_ = range_bytes;
   region->base_ = base;
+  region->room_bytes_ = bytes;
   region->domain_ = kind;
   region->backing_ = &backing;
-  if (auto adopted = region->adopt(super, file_bytes); !adopted) return adopted.error();
+  if (auto adopted = region->adopt(found.value(), file_bytes); !adopted) return adopted.error();
   return region;
 }
 
@@ -370,32 +305,65 @@ bool Region::say_changed() {
   return backing_->tell(kStateOffset + offsetof(StatePage, unchanged_since), 0);
 }
 
-bool Region::map_private_heap(std::byte* base, int fd, Offset from, std::uint64_t bytes) {
+bool Region::map_private_heap(std::byte* base, int fd, const Superblock& super,
+                              std::uint64_t bytes) {
   const auto map = [&](Offset begin, Offset end, int flags) {
     return ::mmap(base + begin, end - begin, PROT_READ | PROT_WRITE,
                   flags | MAP_NORESERVE | MAP_FIXED, fd, static_cast<off_t>(begin)) != MAP_FAILED;
   };
-  const bool shared = map(0, from, MAP_SHARED_VALIDATE | MAP_SYNC) || map(0, from, MAP_SHARED);
-  return shared && map(from, bytes, MAP_PRIVATE);
+  const auto map_shared = [&](Offset begin, Offset end) {
+    return map(begin, end, MAP_SHARED_VALIDATE | MAP_SYNC) || map(begin, end, MAP_SHARED);
+  };
+  bool mapped = map_shared(0, super.heap_offset) && map(super.heap_offset, bytes, MAP_PRIVATE);
+  for (const Section& table : tables_of(super)) {
+    if (is_moved(super, table)) mapped = mapped && map_shared(table.begin, table.end());
+  }
+  return mapped;
 }
 
-Result<void> Region::adopt(const Superblock& super, std::uint64_t file_bytes) {
-  super_ = super;
+Result<void> Region::adopt(const FoundSuperblock& found, std::uint64_t file_bytes) {
+  super_ = found.super;
+  superblock_at_ = found.at;
+  superblock_damage_ = found.damage;
   publish_parts({});
+  const std::uint64_t segment_bytes = super_.geometry.segment_bytes;
+  // A crash may have come after the superblock that moved them, and before the size.
+  std::uint64_t end_of_tables = super_.heap_offset;
+  for (const Section& table : tables_of(super_)) {
+    if (is_moved(super_, table)) end_of_tables = std::max(end_of_tables, table.end());
+  }
+  end_of_tables = super_.heap_offset + round_up(end_of_tables - super_.heap_offset, segment_bytes);
   const auto grown = unseal(load_word(&state()->grown_bytes.word), kSaltGrown);
   if (!grown)
     return Error{Code::kCorrupt,
                  path_ + ": grown_bytes (byte 4096) fails its check; `perdure check` tells more"};
   if (*grown < super_.heap_offset || *grown > super_.geometry.capacity_bytes ||
-      (*grown - super_.heap_offset) % super_.geometry.segment_bytes != 0)
+      end_of_tables > super_.geometry.capacity_bytes ||
+      (*grown - super_.heap_offset) % segment_bytes != 0)
     return Error{Code::kCorrupt, path_ + ": grown_bytes (byte 4096) is " + std::to_string(*grown) +
                                      ", which is no end of a segment"};
-  if (file_bytes < *grown)
+  const std::uint64_t bytes = std::max(*grown, end_of_tables);
+  if (file_bytes < bytes)
     return Error{Code::kTruncated, path_ + ": " + std::to_string(file_bytes) +
-                                       " bytes, but the pool has " + std::to_string(*grown) +
+                                       " bytes, but the pool has " + std::to_string(bytes) +
                                        "; restore it from a backup"};
-  grown_bytes_.store(*grown, std::memory_order_release);
+  grown_bytes_.store(bytes, std::memory_order_release);
   return {};
+}
+
+bool Region::holds_tables(std::uint64_t segment) const {
+  const std::uint64_t bytes = super_.geometry.segment_bytes;
+  const Offset begin = super_.heap_offset + segment * bytes;
+  return overlaps_tables(begin, bytes);
+}
+
+bool Region::overlaps_tables(Offset offset, std::uint64_t bytes) const {
+  if (super_.generation == 0) return false;
+  for (const Section& table : tables_of(super_)) {
+    if (is_moved(super_, table) && offset < table.end() && table.begin < offset + bytes)
+      return true;
+  }
+  return false;
 }
 
 void Region::publish_parts(std::vector<Part> parts) {
@@ -473,12 +441,10 @@ bool RegionDevice::sync() {
 }
 
 Error Region::no_space(std::uint64_t count) const {
-  return {
-      Code::kNoSpace,
-      path_ + ": full: " + std::to_string(count) +
-          " more segments do not fit into the capacity of " +
-          std::to_string(super_.geometry.capacity_bytes) +
-          " bytes; create a larger pool (capacity_bytes) and copy with `perdure kv dump | load`"};
+  return {Code::kNoSpace, path_ + ": full: " + std::to_string(count) +
+                              " more segments do not fit into the capacity of " +
+                              std::to_string(super_.geometry.capacity_bytes) +
+                              " bytes; raise it with `perdure grow FILE --capacity SIZE`"};
 }
 
 Region::~Region() {
@@ -487,7 +453,7 @@ Region::~Region() {
   if (fd_ >= 0 && owner_pid_ == ::getpid()) ::flock(fd_, LOCK_UN);
   // A forked child has no such mapping; at its address there may be another.
   if (mapped_bytes_ != 0 && owner_pid_ == ::getpid()) ::munmap(base_, mapped_bytes_);
-  if (home_ != nullptr && owner_pid_ == ::getpid()) ::munmap(home_, geometry().capacity_bytes);
+  if (home_ != nullptr && owner_pid_ == ::getpid()) ::munmap(home_, room_bytes_);
   if (durable_fd_ >= 0) ::close(durable_fd_);
   if (fd_ >= 0) ::close(fd_);
 }

@@ -17,6 +17,7 @@
 #include "perdure/domain/file_device.h"
 #include "perdure/error.h"
 #include "perdure/region/layout.h"
+#include "perdure/region/superblock.h"
 
 namespace perdure {
 
@@ -52,6 +53,8 @@ class Region {
     std::uint64_t features = 0;  // incompatible feature bits that the file must have, and no others
     /// Addresses from base on that are persistent: see TxWorld.
     std::uint64_t range_bytes = ~std::uint64_t{0};
+    /// At least so many bytes of addresses are mapped, for limits that are being raised.
+    std::uint64_t room_bytes = 0;
     /// On memory: base() is a private mapping from the heap on, and home() the shared one
     /// (domain/in_private_pages.h). On files the mapping is private anyway.
     bool private_heap = false;
@@ -93,10 +96,10 @@ class Region {
                                                      std::uint64_t file_bytes, DomainKind kind,
                                                      Backing& backing,
                                                      std::uint64_t range_bytes = ~std::uint64_t{0});
-  /// Maps [from, bytes) of `fd` privately at `base`, and what lies before it shared, as it is at
-  /// home.
+  /// Maps the heap in the `bytes` of `fd` privately at `base`, and the rest shared, as it is at home.
   /// Requires: `base` is mapped, whole pages.   False: errno says why.
-  static bool map_private_heap(std::byte* base, int fd, Offset from, std::uint64_t bytes);
+  static bool map_private_heap(std::byte* base, int fd, const Superblock& super,
+                               std::uint64_t bytes);
   /// Writes the format of an empty pool into zeroed memory.
   static Result<void> format_memory(std::byte* base, std::uint64_t bytes,
                                     const CreateOptions& options);
@@ -114,6 +117,10 @@ class Region {
   }
   Word* word(Offset offset) const { return at<Word>(offset); }
   const Superblock& superblock() const { return super_; }
+  /// Where in the file the other copy of it is.
+  Offset other_superblock_at() const { return other_superblock(superblock_at_); }
+  /// What was wrong with the other copy when the file was opened; empty: nothing.
+  const std::string& superblock_damage() const { return superblock_damage_; }
   const Geometry& geometry() const { return super_.geometry; }
   StatePage* state() const { return at<StatePage>(kStateOffset); }
   DomainKind domain() const { return domain_; }
@@ -130,6 +137,10 @@ class Region {
   std::uint64_t max_segments() const {
     return (super_.geometry.capacity_bytes - super_.heap_offset) / super_.geometry.segment_bytes;
   }
+  /// Whether tables lie in that segment.
+  bool holds_tables(std::uint64_t segment) const;
+  /// Whether tables that lie in segments have any of the bytes.
+  bool overlaps_tables(Offset offset, std::uint64_t bytes) const;
   Word* segment_word(std::uint64_t index) const {
     return word(super_.segment_table_offset + index * kWordBytes);
   }
@@ -154,7 +165,7 @@ class Region {
   /// The parts, sorted; the region's own file is none of them. Valid until the region is closed.
   const std::vector<Part>& parts() const { return *parts_.load(std::memory_order_acquire); }
   /// The region's own file as a part.
-  Part own_file() const { return {0, super_.geometry.capacity_bytes, {fd_, durable_fd_}, 0}; }
+  Part own_file() const { return {0, room_bytes_, {fd_, durable_fd_}, 0}; }
 
   /// Adds `count` segments, whose table words become `fresh`. Pointers stay valid.
   ///
@@ -204,7 +215,7 @@ class Region {
 
  private:
   Region() = default;
-  Result<void> adopt(const Superblock& super, std::uint64_t file_bytes);
+  Result<void> adopt(const FoundSuperblock& found, std::uint64_t file_bytes);
   Error no_space(std::uint64_t count) const;
 
   std::string path_;
@@ -212,12 +223,15 @@ class Region {
   std::byte* base_ = nullptr;
   std::byte* home_ = nullptr;  // a second mapping; null: there is none
   std::uint64_t range_bytes_ = ~std::uint64_t{0};
+  std::uint64_t room_bytes_ = 0;    // of the addresses from base() on
   std::uint64_t mapped_bytes_ = 0;  // zero when the caller keeps the memory
   int fd_ = -1;
   int owner_pid_ = 0;  // a forked child shares the descriptor's lock, but must not give it up
   int durable_fd_ = -1;
   DomainKind domain_ = DomainKind::kAuto;
   Superblock super_{};
+  Offset superblock_at_ = 0;
+  std::string superblock_damage_;
   std::atomic<std::uint64_t> grown_bytes_{0};
   std::mutex grow_mutex_;
   std::unique_ptr<Backing> owned_backing_;

@@ -75,8 +75,10 @@ struct RegionTest : ::testing::Test {
       file.read(reinterpret_cast<char*>(&super), sizeof(super));
       change(super);
       super.crc = crc32c(&super, offsetof(Superblock, crc));
-      file.seekp(0);
-      file.write(reinterpret_cast<char*>(&super), sizeof(super));
+      for (const Offset copy : {Offset{0}, kSecondSuperblockOffset}) {
+        file.seekp(static_cast<std::streamoff>(copy));
+        file.write(reinterpret_cast<char*>(&super), sizeof(super));
+      }
     });
   }
 };
@@ -268,8 +270,10 @@ TEST_F(RegionTest, GeometriesThatNoReleaseWritesAreCorrupt) {
 
 TEST_F(RegionTest, DamageIsNamedWithItsPlace) {
   const Error in_superblock = error_after([](std::fstream& file) {
-    file.seekp(60);
-    file.put('\x42');
+    for (const Offset copy : {Offset{0}, kSecondSuperblockOffset}) {
+      file.seekp(static_cast<std::streamoff>(copy + 60));
+      file.put('\x42');
+    }
   });
   EXPECT_EQ(in_superblock.code, Code::kCorrupt);
   EXPECT_NE(in_superblock.message.find("superblock"), std::string::npos);
@@ -472,13 +476,35 @@ TEST(RegionInMemory, AFailedSyncPoisonsTheGrowth) {
   EXPECT_EQ(region->grown_bytes(), grown);
 }
 
-TEST(RegionInMemory, EveryFlippedBitOfTheSuperblockAndOfTheSizeIsRefused) {
+TEST(RegionInMemory, EveryFlippedBitOfOneSuperblockIsSeenAndTheOtherUsed) {
+  Image image = Image::formatted();
+  const Superblock super = image.super();
+  for (const Offset copy : {Offset{0}, kSecondSuperblockOffset}) {
+    for (Offset byte = copy; byte < copy + sizeof(Superblock); ++byte) {
+      for (int bit = 0; bit < 8; ++bit) {
+        image.base()[byte] ^= static_cast<std::byte>(1 << bit);
+        auto region = image.region();
+        ASSERT_TRUE(region.ok()) << byte << region.error().message;
+        EXPECT_EQ(std::memcmp(&region.value()->superblock(), &super, sizeof(super)), 0) << byte;
+        EXPECT_NE(region.value()->superblock_damage(), "") << byte;
+        image.base()[byte] ^= static_cast<std::byte>(1 << bit);
+      }
+    }
+  }
+  EXPECT_EQ(image.region().value()->superblock_damage(), "");
+}
+
+TEST(RegionInMemory, EveryFlippedBitOfBothSuperblocksAndOfTheSizeIsRefused) {
   Image image = Image::formatted();
   for (Offset byte = 0; byte < sizeof(Superblock); ++byte) {
     for (int bit = 0; bit < 8; ++bit) {
-      image.base()[byte] ^= static_cast<std::byte>(1 << bit);
+      const auto flip = [&] {
+        for (const Offset copy : {Offset{0}, kSecondSuperblockOffset})
+          image.base()[copy + byte] ^= static_cast<std::byte>(1 << bit);
+      };
+      flip();
       EXPECT_FALSE(image.region().ok()) << byte;
-      image.base()[byte] ^= static_cast<std::byte>(1 << bit);
+      flip();
     }
   }
   for (int bit = 0; bit < 64; ++bit) {

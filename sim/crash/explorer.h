@@ -33,6 +33,7 @@
 #include <vector>
 
 #include "perdure/address_space.h"
+#include "perdure/api/raise_limits.h"
 #include "perdure/engine/engine.h"
 #include "perdure/pool.h"
 #include "sim/crash/lab.h"
@@ -76,10 +77,12 @@ struct Scenario {
   Truncation truncation = Truncation::kAuto;   // not kBackground: that thread cannot take turns
   std::size_t in_place_bytes = kInPlaceBytes;  // objects of that size are initialised in place
   bool tornbit_logs = false;                   // on memory, too
-  std::uint64_t log_limit_bytes = 0;           // as EngineTuning has it: on files the log grows as far
+  std::uint64_t log_limit_bytes = 0;  // as EngineTuning has it: on files the log grows as far
   /// With private pages (explored on memory), so many of them may be taken before some are given back.
   Placement placement = Placement::kShared;
   std::uint64_t private_pages = 4;
+  /// Optional: from the second step on the pool has these limits, to which it is raised when it has not.
+  std::optional<Limits> raise_to;
   /// Optional: another engine than the library's, for each life of the process. It may look at what the lab's memory holds,
   /// and stores through lab.domain().
   std::function<EngineSource(Lab&)> engine;

@@ -37,11 +37,8 @@ class PoolSession final : public Session {
   PoolSession(const Scenario& scenario, Lab& lab)
       : scenario_(&scenario),
         view_(view_for(scenario, lab)),
-        pool_(adopt_region(Region::open_memory(view_ ? view_->base() : lab.base(), lab.bytes(),
-                                               lab.file_bytes(), lab.domain_kind(), lab.backing())
-                               .value(),
-                           source_for(scenario, lab, view_.get()), kLockBits)
-                  .value()) {
+        pool_(opened(scenario, lab, view_.get())),
+        lab_(&lab) {
     if (scenario.truncation != Truncation::kAuto) pool_.set_truncation(scenario.truncation);
     if (scenario.open) opened_ = scenario.open(pool_);
   }
@@ -49,7 +46,10 @@ class PoolSession final : public Session {
   void setup() override {
     if (scenario_->setup) scenario_->setup(pool_);
   }
-  void step(std::uint64_t step) override { scenario_->step(pool_, step); }
+  void step(std::uint64_t step) override {
+    if (scenario_->raise_to && step > 1) raise();
+    scenario_->step(pool_, step);
+  }
   std::optional<std::string> check(std::uint64_t step) override {
     return scenario_->check(pool_, step);
   }
@@ -85,6 +85,27 @@ class PoolSession final : public Session {
   }
 
  private:
+  static std::unique_ptr<Region> region_of(Lab& lab, std::byte* base) {
+    return Region::open_memory(base, lab.bytes(), lab.file_bytes(), lab.domain_kind(),
+                               lab.backing())
+        .value();
+  }
+  static Pool opened(const Scenario& scenario, Lab& lab, WorkingView* view) {
+    return adopt_region(region_of(lab, view != nullptr ? view->base() : lab.base()),
+                        source_for(scenario, lab, view), kLockBits)
+        .value();
+  }
+  /// As a process does that opens the pool with raise_limits, unless one has.
+  void raise() {
+    if (!scenario_->raise_to->are_above(Limits::of(core_of(pool_).region().geometry()))) return;
+    {
+      const Pool closed = std::move(pool_);
+    }
+    auto domain = lab_->domain();
+    PrimitivesOf primitives(domain);
+    raise_limits(*region_of(*lab_, lab_->base()), primitives, *scenario_->raise_to).value();
+    pool_ = opened(*scenario_, *lab_, nullptr);
+  }
   static std::unique_ptr<WorkingView> view_for(const Scenario& scenario, const Lab& lab) {
     if (scenario.placement != Placement::kPrivatePages || lab.model() == Model::kFile)
       return nullptr;
@@ -110,6 +131,7 @@ class PoolSession final : public Session {
   const Scenario* scenario_;
   std::unique_ptr<WorkingView> view_;  // of a pool whose heap is mapped privately
   Pool pool_;
+  Lab* lab_;
   std::shared_ptr<void> opened_;  // by the scenario
   std::vector<Offset> owned_;
   std::vector<Offset> live_;
@@ -122,7 +144,8 @@ Subject subject_of(const Scenario& scenario) {
   Subject subject;
   subject.name = scenario.name;
   subject.claim = scenario.claim;
-  subject.bytes = scenario.geometry.capacity_bytes;
+  subject.bytes =
+      scenario.raise_to ? scenario.raise_to->capacity_bytes : scenario.geometry.capacity_bytes;
   subject.steps = scenario.steps;
   subject.resume_steps = scenario.resume_steps;
   subject.depth = scenario.depth;

@@ -24,7 +24,8 @@ struct Canary {
 constexpr std::uint64_t kAll = ~std::uint64_t{0};
 
 /// Sites whose executions have different duties: each is left out alone, too.
-constexpr Site kSitesOfTwoDuties[] = {Site::kGrow, Site::kGrowFence};
+constexpr Site kSitesOfTwoDuties[] = {Site::kGrow, Site::kGrowFence, Site::kRaise,
+                                      Site::kRaiseFence};
 
 std::uint64_t images_of(const Report& report) { return report.images + report.nested_images; }
 

@@ -26,7 +26,7 @@ WorkingView::WorkingView(const SharedMemory& memory, std::uint64_t most) : memor
   void* base = ::mmap(nullptr, memory.bytes(), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (base == MAP_FAILED) throw std::bad_alloc();
   base_ = static_cast<std::byte*>(base);
-  if (!Region::map_private_heap(base_, memory.fd(), super.heap_offset, memory.bytes())) {
+  if (!Region::map_private_heap(base_, memory.fd(), super, memory.bytes())) {
     ::munmap(base_, memory.bytes());
     throw std::bad_alloc();
   }

@@ -99,13 +99,19 @@ class Mutator {
         break;
       default:
         image_.word(super_.head_offset + value % 2 * kLineBytes) =
-            seal(number(input) & kMax48,
-                 input.take<std::uint8_t>() % 2 == 0 ? kSaltHead : kSaltLineHead);
+            seal(number(input) & kMax48, salt_of_head(input.take<std::uint8_t>()));
         break;
     }
   }
+  static std::uint16_t salt_of_head(std::uint8_t choice) {
+    switch (choice % 4) {
+      case 0: return kSaltHead;
+      case 1: return salt_of_long_head(1 + choice / 4 % 4);
+      default: return kSaltLineHead;
+    }
+  }
   void seal_heap_word(Input& input) {
-    const auto kind = static_cast<std::uint64_t>(input.take<std::uint8_t>() % 5);
+    const auto kind = static_cast<std::uint64_t>(input.take<std::uint8_t>() % 6);
     const std::uint64_t payload =
         (kind << 40 | (number(input) & ((std::uint64_t{1} << 40) - 1))) & kMax48;
     if (input.take<std::uint8_t>() % 3 == 0) {
@@ -154,8 +160,23 @@ class Mutator {
       default: *(&super.root_offset + value % 5) = number(input); break;
     }
     if (field < 128 && super.geometry.segment_bytes != 0) lay_out(super);
+    if (field % 3 == 0) move_tables(input, super);
     super.crc = crc32c(&super, offsetof(Superblock, crc));
     std::memcpy(image_.base(), &super, sizeof(super));
+  }
+  /// As raised limits would: to whole pages, mostly of segments that say so.
+  void move_tables(Input& input, Superblock& super) {
+    ++super.generation;
+    for (Offset* table : {&super.root_offset, &super.head_offset, &super.segment_table_offset,
+                          &super.ring_offset}) {
+      const auto where = input.take<std::uint8_t>();
+      if (where % 2 == 0)
+        *table = round_down(super_.heap_offset + where / 2 * 8 * kPageBytes, kPageBytes);
+    }
+    const auto first = input.take<std::uint8_t>() % 4;
+    for (std::uint64_t i = first; i < first + 3u; ++i)
+      image_.word(super_.segment_table_offset + i * kWordBytes) =
+          heap_layout::segment_word(heap_layout::SegmentKind::kTables);
   }
   /// A record as an engine would write it, behind those that are there, with any contents.
   void append_record(Input& input) {

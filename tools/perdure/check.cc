@@ -49,6 +49,14 @@ class Check {
     if (region) {
       region_ = std::move(region).value();
       report_["superblock"] = "ok";
+      if (const std::string& damage = region_->superblock_damage(); !damage.empty()) {
+        report_["superblock"] = "one copy is damaged";
+        findings_.push_back(
+            from_message("superblock", file_,
+                         file_ + ": " + damage +
+                             "; the other copy is sound: open the pool once (`perdure recover`), "
+                             "which replaces it"));
+      }
       return true;
     }
     const Error& error = region.error();

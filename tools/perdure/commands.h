@@ -6,7 +6,7 @@
 
 namespace perdure::tools {
 
-/// create, info, recover.
+/// create, info, grow, recover.
 void add_pool_commands(Command app);
 void add_check_command(Command app);
 void add_reclaim_command(Command app);

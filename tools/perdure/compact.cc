@@ -42,10 +42,14 @@ class HeapImage {
     // Segments behind the last object are left out: growing makes them again.
     Offset end = super.heap_offset + segment_bytes;
     for (const Object& object : live) end = std::max(end, object.offset + object.bytes);
+    for (const Section& table : tables_of(super)) end = std::max(end, table.end());
     const std::uint64_t segments = (end - super.heap_offset + segment_bytes - 1) / segment_bytes;
     bytes_ = std::min(super.heap_offset + segments * segment_bytes, region_->grown_bytes());
     needed_.resize(bytes_ / kPageBytes);
-    need(0, super.heap_offset);
+    need(0, 2 * kPageBytes);
+    for (const Section& table : tables_of(super)) {
+      if (table.begin != super.ring_offset) need(table.begin, table.bytes);
+    }
     for (std::uint64_t i = 0; i < segments; ++i) {
       const auto word = unseal(*region_->word(table_entry(i)), kSaltSegment);
       if (word && heap_layout::kind_of(*word) ==
@@ -60,11 +64,8 @@ class HeapImage {
 
   /// Writes it to a new, empty file. Errors: kIo, kNoSpace.
   Result<void> write(int fd, const std::string& path) const {
-    const Superblock& super = region_->superblock();
     // Real blocks, as every pool has: a store must not meet a full device. Rings take theirs when they are used.
-    if (::ftruncate(fd, static_cast<off_t>(bytes_)) != 0 ||
-        !allocate_blocks(fd, 0, super.ring_offset) ||
-        !allocate_blocks(fd, super.heap_offset, bytes_ - super.heap_offset))
+    if (::ftruncate(fd, static_cast<off_t>(bytes_)) != 0 || !allocate_all(fd))
       return io_error(path + ": reserving " + std::to_string(bytes_) + " bytes");
     Progress progress("copying the heap", needed_.size());
     std::vector<std::byte> page(kPageBytes);
@@ -84,9 +85,16 @@ class HeapImage {
     return region_->superblock().segment_table_offset + segment * kWordBytes;
   }
   void need(Offset begin, std::uint64_t bytes) {
-    const Offset rings = region_->superblock().ring_offset;
     for (Offset at = begin / kPageBytes; at * kPageBytes < std::min(begin + bytes, bytes_); ++at)
-      needed_[at] = at * kPageBytes < rings || at * kPageBytes >= region_->superblock().heap_offset;
+      needed_[at] = true;
+  }
+  bool allocate_all(int fd) const {
+    const Superblock& super = region_->superblock();
+    const Section rings = rings_of(super);
+    // Rings lie before the heap or, once limits were raised, in it.
+    const Offset behind = is_moved(super, rings) ? rings.end() : super.heap_offset;
+    return allocate_blocks(fd, 0, rings.begin) &&
+           (behind == bytes_ || allocate_blocks(fd, behind, bytes_ - behind));
   }
 
   /// The logs were never used; segments left out were never grown.
@@ -97,13 +105,15 @@ class HeapImage {
         std::memcpy(page.data() + (offset - at), &word, sizeof(word));
     };
     put(kStateOffset + offsetof(StatePage, grown_bytes), seal(bytes_, kSaltGrown));
-    if (at >= super.head_offset && at < super.segment_table_offset) {
+    const Section heads = heads_of(super);
+    const Section segment_table = segment_table_of(super);
+    if (at >= heads.begin && at < heads.end()) {
       for (std::uint64_t slot = 0; slot < super.geometry.log_slots; ++slot)
         put(super.head_offset + slot * kLineBytes, seal(0, kSaltHead));
     }
-    if (at >= super.segment_table_offset && at < super.ring_offset) {
+    if (at >= segment_table.begin && at < segment_table.end()) {
       const std::uint64_t kept = (bytes_ - super.heap_offset) / super.geometry.segment_bytes;
-      const Offset end = std::min(at + kPageBytes, super.ring_offset);
+      const Offset end = at + kPageBytes;
       for (Offset word = std::max(at, table_entry(kept)); word < end; word += kWordBytes)
         put(word, 0);
     }

@@ -25,6 +25,7 @@ Report dump_superblock(const Superblock& super) {
           {"compatible_features", hex(super.compatible)},
           {"read_only_compatible_features", hex(super.read_only_compatible)},
           {"incompatible_features", hex(super.incompatible)},
+          {"generation", super.generation},
           {"uuid", fmt::format("{:02x}", fmt::join(super.uuid, ""))},
           {"crc", fmt::format("{:#010x}", super.crc)}};
 }
@@ -39,23 +40,21 @@ Report dump_geometry(const Geometry& geometry) {
 
 Report dump_sections(const Region& region) {
   const Superblock& super = region.superblock();
-  return {{{"section", "superblock"}, {"from_byte", 0}, {"size_bytes", sizeof(Superblock)}},
-          {{"section", "state"}, {"from_byte", kStateOffset}, {"size_bytes", sizeof(StatePage)}},
-          {{"section", "roots"},
-           {"from_byte", super.root_offset},
-           {"size_bytes", super.head_offset - super.root_offset}},
-          {{"section", "log heads"},
-           {"from_byte", super.head_offset},
-           {"size_bytes", super.segment_table_offset - super.head_offset}},
-          {{"section", "segment table"},
-           {"from_byte", super.segment_table_offset},
-           {"size_bytes", super.ring_offset - super.segment_table_offset}},
-          {{"section", "rings"},
-           {"from_byte", super.ring_offset},
-           {"size_bytes", super.heap_offset - super.ring_offset}},
-          {{"section", "heap"},
-           {"from_byte", super.heap_offset},
-           {"size_bytes", region.grown_bytes() - super.heap_offset}}};
+  Report rows = Report::array();
+  const auto add = [&](const char* name, const Section& section) {
+    rows.push_back(
+        {{"section", name}, {"from_byte", section.begin}, {"size_bytes", section.bytes}});
+  };
+  add("superblock", {0, sizeof(Superblock)});
+  add("state", {kStateOffset, sizeof(StatePage)});
+  if (super.version >= kTwoSuperblocksSinceVersion)
+    add("superblock, copy", {kSecondSuperblockOffset, sizeof(Superblock)});
+  add("roots", roots_of(super));
+  add("log heads", heads_of(super));
+  add("segment table", segment_table_of(super));
+  add("rings", rings_of(super));
+  add("heap", {super.heap_offset, region.grown_bytes() - super.heap_offset});
+  return rows;
 }
 
 Report dump_word(const char* name, Word word, std::uint16_t salt) {

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// create, info, recover: a pool's life from the outside.
+// create, info, grow, recover: a pool's life from the outside.
 #include <sys/stat.h>
+
+#include <algorithm>
 
 #include <fmt/core.h>
 
 #include "perdure/address_space.h"
 #include "perdure/api/pool_core.h"
+#include "perdure/api/raise_limits.h"
 #include "perdure/checkpoint/arena_inspection.h"
 #include "perdure/expert.h"
 #include "tools/command.h"
@@ -87,6 +90,68 @@ void recover(const PoolCommandOptions& options) {
   print(report, options.json);
 }
 
+struct GrowOptions {
+  std::string file;
+  ExpertOptions pool;  // 0: that limit stays as it is
+  bool json = false;
+};
+
+/// What a limit becomes that is asked to be `asked`, and is `now`.
+template <class T>
+T raised(const char* option, T asked, T now) {
+  if (asked != 0 && asked < now)
+    refuse(option,
+           fmt::format("{} is less than the {} that it is; limits can only be raised", asked, now));
+  return std::max(asked, now);
+}
+
+void grow(GrowOptions options) {
+  if (is_space(options.file))
+    throw Exception(Code::kInvalid, options.file +
+                                        ": is an address space, whose limits are those that it was "
+                                        "created with; nothing was changed");
+  const Geometry before = Region::read_superblock(options.file).value().geometry;
+  ExpertOptions& pool = options.pool;
+  pool.capacity_bytes = raised("--capacity", pool.capacity_bytes, before.capacity_bytes);
+  pool.log_slots = raised("--slots", pool.log_slots, before.log_slots);
+  pool.root_entries = raised("--roots", pool.root_entries, before.root_entries);
+  raise_limits(options.file, pool).value();
+  const Pool opened = Pool::inspect(options.file).value();
+  const Region& region = core_of(opened).region();
+  const Geometry& now = region.geometry();
+  print({{"file", options.file},
+         {"capacity_bytes", now.capacity_bytes},
+         {"capacity_before_bytes", before.capacity_bytes},
+         {"log_slots", now.log_slots},
+         {"log_slots_before", before.log_slots},
+         {"root_entries", now.root_entries},
+         {"root_entries_before", before.root_entries},
+         {"used_up_to_bytes", region.grown_bytes()}},
+        options.json);
+}
+
+void add_grow_command(Command app) {
+  auto options = std::make_shared<GrowOptions>();
+  ExpertOptions& pool = options->pool;
+  pool.capacity_bytes = pool.log_slots = pool.root_entries = 0;
+  Command command = app.add_subcommand(
+      "grow", "Raise what a pool can hold: bytes, threads that update it, named roots");
+  command.add_option("FILE", options->file, "The pool; nobody may have it open").required();
+  add_size(command, "--capacity", pool.capacity_bytes, "The most that the file may grow to");
+  add_count(command, "--slots", pool.log_slots,
+            "Threads that can update the pool at the same time");
+  add_count(command, "--roots", pool.root_entries, "Named roots that the pool can hold");
+  add_json_flag(command, options->json);
+  command.callback([options] { grow(*options); });
+  command.footer(
+      "Objects stay where they are; tables that become too small move to the end of the file. What "
+      "is\n"
+      "not named stays as it is, and nothing can be lowered. A crash leaves the old limits or the "
+      "new\n"
+      "ones. Releases before format version 5 cannot open the pool afterwards.\n\n"
+      "Example:  perdure grow words.pool --capacity 256G --slots 256");
+}
+
 }  // namespace
 
 void add_pool_commands(Command app) {
@@ -110,6 +175,7 @@ void add_pool_commands(Command app) {
   const auto [recovering, recover_options] =
       add("recover", "Replay what a crash left in the logs, and close", recover);
   add_open_options(recovering, recover_options->pool);
+  add_grow_command(app);
   recovering.footer(
       "Every open does this by itself; the command is for scripts that want it done, and told.");
 }
