@@ -2,8 +2,8 @@
 #include "perdure/api/raise_limits.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
-#include <vector>
 
 #include "perdure/api/pool_storage.h"
 #include "perdure/domain/any_memory.h"

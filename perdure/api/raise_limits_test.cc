@@ -2,6 +2,8 @@
 #include "perdure/api/raise_limits.h"
 
 #include <fcntl.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <thread>
@@ -161,6 +163,58 @@ TEST_P(RaiseLimits, TablesThatDoNotFitIntoTheCapacityAreRefused) {
   EXPECT_EQ(too_large.error().code, Code::kInvalid);
   EXPECT_EQ(testing::contents_of(path), before);
   EXPECT_TRUE(Pool::open(path).ok());
+}
+
+TEST_P(RaiseLimits, AFullDiskLeavesThePoolAsItWas) {
+  {
+    Pool pool = Pool::create(path, options(8 << 20, 4, 4)).value();
+    fill(pool, 0, 50);
+  }
+  EXPECT_EQ(testing::in_child([&] {
+              ::signal(SIGXFSZ, SIG_IGN);
+              const auto bytes = static_cast<rlim_t>(std::filesystem::file_size(path));
+              const struct rlimit tight{bytes, bytes};
+              ::setrlimit(RLIMIT_FSIZE, &tight);
+              auto refused = Pool::open(path, raised(32 << 20, 200, 4));
+              return refused.ok() ? 1 : refused.error().code == Code::kNoSpace ? 0 : 2;
+            }),
+            0);
+  {
+    Pool pool = Pool::open(path).value();
+    EXPECT_EQ(core_of(pool).logs().slot_count(), 4u);
+    EXPECT_EQ(correct(pool, 50), 50u);
+  }
+  Pool pool = Pool::open(path, raised(32 << 20, 200, 4)).value();
+  EXPECT_EQ(core_of(pool).logs().slot_count(), 200u) << "and may try again";
+  EXPECT_EQ(correct(pool, 50), 50u);
+}
+
+TEST_P(RaiseLimits, AFailedSyncIsToldWhicheverItIsAndLosesNothing) {
+  struct Broken : Dram {
+    explicit Broken(int after) : left(after) {}
+    bool fence(Site) { return left-- != 0; }
+    int left;
+  };
+  {
+    Pool pool = Pool::create(path, options(8 << 20, 4, 4)).value();
+    fill(pool, 0, 50);
+  }
+  int failed = 0;
+  for (bool done = false; !done; ++failed) {
+    Region::OpenOptions how;
+    how.room_bytes = 32 << 20;
+    auto region =
+        Region::open_file(path, DomainKind::kDram, Region::Access::kReadWrite, how).value();
+    Broken domain(failed);
+    PrimitivesOf primitives(domain);
+    auto raised = raise_limits(*region, primitives, {32 << 20, 200, 4});
+    region.reset();
+    Pool pool = Pool::open(path).value();
+    EXPECT_EQ(correct(pool, 50), 50u) << "fence " << failed;
+    done = core_of(pool).logs().slot_count() == 200;
+    EXPECT_TRUE(raised.ok() || raised.error().message.find("reopen") != std::string::npos);
+  }
+  EXPECT_GE(failed, 3) << "the tables' fence, and one of a superblock";
 }
 
 TEST_P(RaiseLimits, APoolThatIsOpenIsBusy) {

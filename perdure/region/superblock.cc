@@ -6,7 +6,6 @@
 #include <bit>
 #include <cstddef>
 #include <cstring>
-#include <optional>
 
 #include "perdure/base/crc32c.h"
 

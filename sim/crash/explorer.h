@@ -81,7 +81,8 @@ struct Scenario {
   /// With private pages (explored on memory), so many of them may be taken before some are given back.
   Placement placement = Placement::kShared;
   std::uint64_t private_pages = 4;
-  /// Optional: from the second step on the pool has these limits, to which it is raised when it has not.
+  /// Optional: from the second step on the pool has these limits, to which it is raised when it has not. Not with private
+  /// pages, a truncation, or `open`, which are as the pool was opened first.
   std::optional<Limits> raise_to;
   /// Optional: another engine than the library's, for each life of the process. It may look at what the lab's memory holds,
   /// and stores through lab.domain().

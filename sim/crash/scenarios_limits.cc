@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <cstring>
+#include <array>
 
 #include "perdure/api/pool_core.h"
 #include "sim/crash/scenarios.h"
@@ -13,7 +13,7 @@ std::string name_of(std::uint64_t number) { return "root " + std::to_string(numb
 
 /// Objects of a size that soon needs another segment, each a root.
 struct Large {
-  std::array<std::uint64_t, 40 * kPageBytes / kWordBytes / 8> words;
+  std::array<std::uint64_t, 5 * kPageBytes / kWordBytes> words;
 };
 
 void add(Pool& pool, std::uint64_t number) {
