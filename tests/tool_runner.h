@@ -6,7 +6,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -30,9 +32,11 @@ class ToolTest : public ::testing::Test {
     ASSERT_NE(folder, nullptr) << "PERDURE_BIN must name the folder of the commands";
     tool_ = std::string(folder) + "/perdure";
     lab_ = std::string(folder) + "/perdure-lab";
-    directory_ = std::filesystem::temp_directory_path() /
-                 ("perdure-tool-test-" + std::to_string(::getpid()));
-    std::filesystem::create_directories(directory_);
+    // Not named by the process: its number may be that of one that was killed and left its files.
+    std::string fresh =
+        (std::filesystem::temp_directory_path() / "perdure-tool-test-XXXXXX").string();
+    ASSERT_NE(::mkdtemp(fresh.data()), nullptr) << std::strerror(errno);
+    directory_ = fresh;
   }
   void TearDown() override { std::filesystem::remove_all(directory_); }
 
