@@ -7,9 +7,10 @@
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <string_view>
 
-#include "perdure/pptr.h"
 #include "perdure/persistable.h"
+#include "perdure/pptr.h"
 
 namespace perdure {
 
@@ -56,6 +57,10 @@ class PlainTx {
     field = value;
   }
   void read(void* to, const void* from, std::size_t bytes) const { std::memcpy(to, from, bytes); }
+  template <class F>
+  decltype(auto) view(const void* from, std::size_t bytes, F&& f) const {
+    return f(std::string_view(static_cast<const char*>(from), bytes));
+  }
   void write(void* to, const void* from, std::size_t bytes) { std::memcpy(to, from, bytes); }
   template <class T>
   T* at(pptr<T> to) const {

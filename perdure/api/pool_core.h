@@ -135,7 +135,7 @@ class PoolCore {
   std::unique_ptr<Region> region_;
   LockTable locks_;
   CommitClock clock_;
-  BiasedLocking biased_locking_;
+  BiasedLocking biased_locking_{clock_};
   TxWorld world_{};
   std::unique_ptr<Heap> heap_;
   std::unique_ptr<LogArea> logs_;

@@ -86,6 +86,19 @@ class btree_map {
     return true;
   }
 
+  /// Calls `f` with a std::string_view of the value; false if there is none. A large value is not
+  /// copied while no other thread updates the pool (see Tx::view()): `f` must not wait for other
+  /// threads, and must not change the map.
+  template <Transaction Tx, class F>
+  bool visit(Tx& tx, const K& key, F&& f) const
+    requires(detail::Item<V>::kVariable)
+  {
+    const Place place = find_place(tx, key);
+    if (!place) return false;
+    Value::view(tx, payload_at(tx, *place.leaf, place.head, place.position), f);
+    return true;
+  }
+
   /// The value in place, null if there is none: for values that are containers themselves.
   /// Holds until the next insertion or erasure.
   template <Transaction Tx>

@@ -75,6 +75,17 @@ struct Item<bytes> {
     to.resize(size);
     tx.read(to.data(), from, size);
   }
+  /// Calls `f` with the bytes where they stand, if that is possible.
+  template <class Tx, class F>
+  static void view(Tx& tx, const void* from, std::size_t size, F& f) {
+    if constexpr (requires { tx.view(from, size, f); }) {
+      tx.view(from, size, f);
+    } else {
+      std::string value;
+      load(tx, from, size, value);
+      f(View(value));
+    }
+  }
   template <class Tx>
   static void store(Tx& tx, void* to, View item) {
     tx.write(to, item.data(), item.size());

@@ -187,6 +187,13 @@ void expect_equal(World& world, const Map& map, const Model& model) {
     typename Model::mapped_type value{};
     for (const auto& [key, expected] : model)
       EXPECT_TRUE(map.get(tx, key, value) && value == expected);
+    if constexpr (requires { map.visit(tx, model.begin()->first, [](std::string_view) {}); }) {
+      for (const auto& [key, expected] : model) {
+        bool equal = false;
+        EXPECT_TRUE(map.visit(tx, key, [&](std::string_view stored) { equal = stored == expected; }));
+        EXPECT_TRUE(equal);
+      }
+    }
   });
 }
 

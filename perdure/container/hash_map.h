@@ -87,6 +87,19 @@ class hash_map {
     return true;
   }
 
+  /// Calls `f` with a std::string_view of the value; false if there is none. A large value is not
+  /// copied while no other thread updates the pool (see Tx::view()): `f` must not wait for other
+  /// threads, and must not change the map.
+  template <Transaction Tx, class F>
+  bool visit(Tx& tx, view_t<K> key, F&& f) const
+    requires(Value::kVariable)
+  {
+    const Found found = find_entry(tx, key);
+    if (!found) return false;
+    Value::view(tx, value_at(found.entry, found.lengths), found.lengths.value, f);
+    return true;
+  }
+
   /// The value in place, null if there is none: for values that are containers themselves.
   /// Holds until the key is erased.
   template <Transaction Tx>

@@ -167,6 +167,11 @@ struct Kept<V, true> {
     const std::byte* const object = begin(tx, stored);
     Item<V>::load(tx, object + kHead, size(tx, object), value);
   }
+  template <class Tx, class F>
+  static void view(Tx& tx, Stored stored, F& f) {
+    const std::byte* const object = begin(tx, stored);
+    Item<V>::view(tx, object + kHead, size(tx, object), f);
+  }
   template <class Tx>
   static void drop(Tx& tx, Stored stored) {
     tx.free(begin(tx, stored));

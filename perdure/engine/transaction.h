@@ -21,6 +21,8 @@
 #include <atomic>
 #include <bit>
 #include <cstring>
+#include <string>
+#include <string_view>
 #include <type_traits>
 
 #include "perdure/base/offset_set.h"
@@ -111,6 +113,12 @@ class alignas(kLineBytes) Tx {
     if (!still_alone()) [[unlikely]]
       end_in_conflict();
   }
+  /// Calls `f` with a std::string_view of the bytes at `from`, and returns what that returns. They
+  /// are not copied while nobody else can commit: an update that another thread wants to begin waits
+  /// until `f` returns, so `f` must not wait for other threads. May end the attempt with a Conflict,
+  /// before it calls `f`.
+  template <class F>
+  std::invoke_result_t<F&, std::string_view> view(const void* from, std::size_t bytes, F&& f);
   void write(void* to, const void* from, std::size_t bytes);
   template <class T>
   T* at(pptr<T> to) const {
@@ -215,7 +223,7 @@ class alignas(kLineBytes) Tx {
   /// All of begin(), where nothing but words of the heap is going to matter: the thread is alone,
   /// and each committed word is at home. False: nothing has happened.
   bool begin_plain(bool read_only) {
-    if (!may_be_plain_ || !place_.is_alone(*biased_locking_)) return false;
+    if (!may_be_plain_ || !place_.begin_biased(*biased_locking_, read_only)) return false;
     if (!keep_slot() && !read_only) [[unlikely]] {
       rest();
       return false;
@@ -248,7 +256,7 @@ class alignas(kLineBytes) Tx {
     lazy_ = may_be_plain_ && !again;
     if (lazy_ && !read_only) let_stores_be_plain();
     doomed_ = false;
-    alone_ = biased_locking_ != nullptr && place_.begin(*biased_locking_);
+    alone_ = biased_locking_ != nullptr && place_.begin(*biased_locking_, read_only);
     among_others_ = !alone_;
     // Whoever updates begins with the snapshot that its last transaction ended with: its reads say
     // where others have committed since, and then the snapshot moves (extend()). So the clock's
@@ -557,7 +565,7 @@ class alignas(kLineBytes) Tx {
     if (alone_) return !still_alone();
     return tracked_ ? !validate() : world_->clock->now() != snapshot_;
   }
-  bool still_alone() const { return place_.still_alone(*biased_locking_); }
+  bool still_alone() const { return place_.still_biased(*biased_locking_); }
   void extend();
   /// Returns when nobody has the ownership record any more; a Conflict if that takes long.
   [[gnu::noinline, gnu::cold]] void await_owner(const LockTable::Orec& orec);
@@ -611,6 +619,18 @@ class alignas(kLineBytes) Tx {
   const void* thread_;           // whose it is
   BiasedLocking::Place place_;
 };
+
+template <class F>
+std::invoke_result_t<F&, std::string_view> Tx::view(const void* from, std::size_t bytes, F&& f) {
+  if (!plain_ || !writes_.empty()) {
+    std::string copy(bytes, '\0');
+    read_by_lines(copy.data(), from, bytes);
+    return f(std::string_view(copy));
+  }
+  const BiasedLocking::Claim claim(place_, *biased_locking_);
+  if (!claim) conflict();
+  return f(std::string_view(static_cast<const char*>(from), bytes));
+}
 
 template <class Take>
 inline Word Tx::validated(Offset at, Take take) {

@@ -18,8 +18,8 @@ constexpr Geometry kGeometry = {std::uint64_t{256} << 10, std::uint64_t{128} << 
                                 World::kThreads, 1};
 constexpr std::uint64_t kUsedBlocks = 5;
 constexpr unsigned kLockBits = 10;
-/// With so many begins a thread has looked around once, and is about to do so again.
-constexpr int kPatience = 1024;
+/// After so many begins a thread looks around.
+constexpr int kPatience = 512;
 
 World* running = nullptr;
 
@@ -132,7 +132,7 @@ void World::reset(Bias bias) {
   // On a file the engine knows of the last schedule's timestamps.
   clock_.start_after(medium_ == Medium::kFile ? clock_.now() : 0);
   locks_.emplace(kLockBits);
-  biased_locking_.emplace();
+  biased_locking_.emplace(clock_);
   heap_.emplace(*region_);
   heap_->open().value();
   world_ = {.base = region_->base(),
@@ -148,14 +148,25 @@ void World::reset(Bias bias) {
     txs_[thread] = engine_->make_tx(world_, thread);
     if (bias != Bias::kNone) biased_locking_->add(tx(thread).place());
   }
-  if (bias != Bias::kEnded) return;
+  if (bias != Bias::kEnded && bias != Bias::kToReaders) return;
   for (const auto& tx : txs_) {
     tx->begin(true, false);
     tx->roll_back();
   }
+  if (bias != Bias::kToReaders) return;
+  let_favour_readers(kThreads - 1);
+  tx(kThreads - 1).begin(true, false);
+  tx(kThreads - 1).roll_back();
 }
 
 void World::let_become_owner(std::size_t thread) {
+  for (int i = 1; i < 2 * kPatience; ++i) {
+    tx(thread).begin(false, true);
+    tx(thread).roll_back();
+  }
+}
+
+void World::let_favour_readers(std::size_t thread) {
   for (int i = 1; i < kPatience; ++i) {
     tx(thread).begin(true, false);
     tx(thread).roll_back();

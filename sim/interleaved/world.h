@@ -25,6 +25,7 @@ enum class Bias : std::uint8_t {
   kNone,     // there is none: ownership records are taken at each store
   kEnded,    // each has begun before: first attempts take ownership records at the commit
   kToFirst,  // the first thread is the owner
+  kToReaders,
 };
 
 /// What is under the pool.
@@ -66,6 +67,8 @@ class World {
   CommitClock& clock() { return clock_; }
   /// The thread begins transactions until it may become the owner with its next one.
   void let_become_owner(std::size_t thread);
+  /// The thread begins to read until it is about to favour readers, when it does so next.
+  void let_favour_readers(std::size_t thread);
   /// On a file: up to which timestamp commits are durable.
   std::uint64_t durable() const;
   /// Whether the thread that runs has drawn a timestamp, and not yet ended its commit.
