@@ -39,11 +39,15 @@ Result<void> refuse_address_space(const Region& region, const std::string& why);
 
 /// What the engine is told of the options.
 inline EngineTuning tuning_of(const ExpertOptions& options) {
-  return {std::chrono::milliseconds(options.relaxed_delay.count), options.in_place_bytes,
-          options.log_limit_bytes != 0
-              ? options.log_limit_bytes
-              : static_cast<std::uint64_t>(options.recovery_target.count) * kReplayedPerMillisecond,
-          options.tornbit_logs};
+  EngineTuning tuning;
+  tuning.relaxed_delay = std::chrono::milliseconds(options.relaxed_delay.count);
+  tuning.in_place_bytes = options.in_place_bytes;
+  tuning.log_limit_bytes =
+      options.log_limit_bytes != 0
+          ? options.log_limit_bytes
+          : static_cast<std::uint64_t>(options.recovery_target.count) * kReplayedPerMillisecond;
+  tuning.tornbit_logs = options.tornbit_logs;
+  return tuning;
 }
 
 }  // namespace perdure

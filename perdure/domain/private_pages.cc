@@ -102,6 +102,37 @@ std::uint64_t PrivatePages::give_back() {
   return listed - left;
 }
 
+void PrivatePages::give_back_within(const void* address, std::size_t bytes) {
+  const auto* const begin = static_cast<const std::byte*>(address);
+  const std::uint64_t first = page_of(begin + kPageBytes - 1);
+  const std::uint64_t end = page_of(begin + bytes);
+  std::uint64_t listed = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    listed = listed_;
+    std::copy_n(private_, listed, candidates_);
+    listed_ = 0;
+  }
+  std::uint32_t* const others =
+      std::partition(candidates_, candidates_ + listed,
+                     [&](std::uint32_t page) { return page >= first && page < end; });
+  std::sort(candidates_, others);
+  const std::uint64_t left = give_back_some(static_cast<std::uint64_t>(others - candidates_),
+                                            [](std::uint32_t) { return true; });
+  for (std::uint64_t page = first; page < end;) {
+    const std::uint64_t begin_of_run = page;
+    while (page < end && entries_[page].load(std::memory_order_relaxed) == 0) ++page;
+    if (page > begin_of_run)
+      ::madvise(first_ + begin_of_run * kPageBytes, (page - begin_of_run) * kPageBytes,
+                MADV_DONTNEED);
+    ++page;
+  }
+  const std::lock_guard lock(mutex_);
+  std::copy_n(candidates_, left, private_ + listed_);
+  std::copy(others, candidates_ + listed, private_ + listed_ + left);
+  listed_ += left + static_cast<std::uint64_t>(candidates_ + listed - others);
+}
+
 template <class MayGo>
 std::uint64_t PrivatePages::give_back_some(std::uint64_t count, MayGo may_go) {
   // A few at a time, because a thread that stores to one of them meanwhile waits.

@@ -59,6 +59,10 @@ class PrivatePages {
   /// Step 3, if there are many: first those that were not stored to for a while.   Returns how many
   /// went.
   std::uint64_t give_back();
+  /// Gives back all pages that lie in the bytes as a whole and have no pin, and what the system has
+  /// mapped there of the file.
+  /// Requires: contains(); what was stored there is home, and nobody stores there meanwhile; as step 3.
+  void give_back_within(const void* address, std::size_t bytes);
 
  private:
   // An entry: 0 for a page that shows its home; kGoing; or a generation above the pins.

@@ -74,6 +74,21 @@ TEST_F(PrivatePagesTest, WhatWasStoredToLatelyGoesLast) {
   EXPECT_EQ(still_there(), (std::set<std::uint64_t>{7})) << "enough went without it";
 }
 
+TEST_F(PrivatePagesTest, ThoseOfAnExtentGoAtOnceIfTheyLieInItAsAWholeAndHaveNoPin) {
+  for (std::uint64_t i = 1; i <= 9; ++i) store(i);
+  pages->pin(page(5), 1);
+  pages->give_back_within(page(2) + 1, 6 * kPageBytes);  // 3 to 7
+  EXPECT_EQ(still_there(), (std::set<std::uint64_t>{1, 2, 5, 8, 9}));
+  EXPECT_EQ(pages->count(), 5u);
+  pages->unpin(page(5), 1);
+  pages->give_back_within(page(1), (kPages - 1) * kPageBytes);
+  EXPECT_EQ(pages->count(), 0u);
+  EXPECT_TRUE(still_there().empty());
+  store(5);
+  EXPECT_EQ(pages->count(), 1u) << "and may come again";
+  EXPECT_EQ(still_there(), (std::set<std::uint64_t>{5}));
+}
+
 TEST_F(PrivatePagesTest, APinHoldsPagesUntilItIsTakenAway) {
   const std::size_t two = kPageBytes + 1;
   for (std::uint64_t i = 1; i <= 10; ++i) store(i);

@@ -33,6 +33,8 @@ struct EngineTuning {
   std::chrono::nanoseconds relaxed_delay{0};
   /// Objects from this size on are initialised in place.
   std::size_t in_place_bytes = kInPlaceBytes;
+  /// Writes of at least so many bytes are kept as runs, not word by word; 0: as suits the engine.
+  std::size_t bulk_bytes = 0;
   /// Logs are emptied when one holds this many bytes, which limits what recovery replays; 0: when
   /// it is full. The log that all threads share on files may become so long.
   std::uint64_t log_limit_bytes = 0;

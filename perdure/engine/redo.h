@@ -126,6 +126,9 @@ class Redo : public EngineOn<D> {
     auto tx = Base::make_tx(world, slot_index);
     initialise_in_place(*tx);
     if (shared_) tx->heed(horizon_);
+    // On memory what is shorter is committed in one pass.
+    const std::size_t least = shared_ ? kPageBytes : kMostInOnePass * kWordBytes;
+    tx->write_in_bulk_from(parts_.tuning.bulk_bytes != 0 ? parts_.tuning.bulk_bytes : least);
     return tx;
   }
 
@@ -145,12 +148,13 @@ class Redo : public EngineOn<D> {
   /// The commit told above.
   void commit_buffered(Tx& tx, std::size_t slot_index, Durability durability) {
     force_in_place(tx);  // 0
-    std::span<Word> record = encode(tx);
     Spill<Redo> spill(*this);
     const RecordLog& log = log_slot(slot_index).log;
     // (Where threads share a log, its length may be changing.)
-    const std::uint64_t words = shared_ ? ring_words_ : log->ring().count;
-    spill.write_if_large(tx, log, usable(words) / 2, record);
+    const std::uint64_t limit = usable(shared_ ? ring_words_ : log->ring().count) / 2;
+    const bool leave_out_bulk = tx.has_bulk() && log.log_words(most_record_words(tx)) > limit;
+    std::span<Word> record = encode(tx, leave_out_bulk);
+    spill.write_if_large(tx, log, limit, record, leave_out_bulk);
     // What a thread alone commits nobody waits to see, and nobody would see its version.
     const bool waits_late = shared_ && durability == Durability::kStrict && !forces_home() &&
                             !tx.alone() && !spill.used();
@@ -158,15 +162,15 @@ class Redo : public EngineOn<D> {
         !waits_late && (durability == Durability::kStrict || !shared_ || forces_home());
     if (durability == Durability::kRelaxed && !waits) start_flusher();
 
-    LogLatch latch = make_room(slot_index, record.size(), tx.writes().size());  // 1
+    LogLatch latch = make_room(slot_index, record.size(), most_lines(tx));  // 1
     {
       const CommitWindow window(*parts_.clock, parts_.logs->slot(slot_index));  // 2
       const std::uint64_t timestamp = window.timestamp();
       tx.validate_at(timestamp);                            // 3
       append(slot_index, latch, timestamp, record, waits);  // 4
       if (waits_late) horizon_.strict_commit(timestamp);
-      store_home(slot_index, tx.writes());  // 5
-      tx.make_visible(timestamp);           // 6
+      store_home(slot_index, tx);  // 5
+      tx.make_visible(timestamp);  // 6
     }
     if (waits_late) {
       tx.let_go();       // 8, as nobody is to wait for 7
@@ -183,13 +187,13 @@ class Redo : public EngineOn<D> {
   bool commit_in_one_pass(Tx& tx, std::size_t slot_index)
     requires(Log::kLines)
   {
-    constexpr std::size_t kMostWrites = 1024;  // beyond, lines past the cache cost less
     const std::span<const MaskedWrite> writes(tx.writes().data(), tx.writes().size());
     LogSlot& slot = parts_.logs->slot(slot_index);
     LineLog* const log = slot.log.lines();
     const std::uint64_t most = LineLog::log_words(1 + record::most_words(writes.size()));
-    if (log == nullptr || !has_crc_step_ || writes.size() > kMostWrites || !tx.in_place().empty() ||
-        !slot.ready.load(std::memory_order_acquire) || !has_room(*log, most))
+    if (log == nullptr || !has_crc_step_ || writes.size() > kMostInOnePass ||
+        !tx.in_place().empty() || tx.has_bulk() || !slot.ready.load(std::memory_order_acquire) ||
+        !has_room(*log, most))
       return false;
     const bool plain = tx.plain();
     GrowingArray<Offset>& lines = slot.unflushed_lines;
@@ -322,6 +326,13 @@ class Redo : public EngineOn<D> {
   }
 
   void forget(Offset, std::uint64_t) {}  // what was written there stands nowhere else
+  /// Gives back the private pages, if there are any, of words that are durable at home.
+  void give_back_pages([[maybe_unused]] const Word* from, [[maybe_unused]] std::size_t words) {
+    if constexpr (PrivatePagesDomain<D>) {
+      const std::lock_guard lock(truncation_);
+      domain_.pages().give_back_within(from, words * kWordBytes);
+    }
+  }
 
   /// The log latch: the right to append to the log that all threads share. A commit holds it from
   /// making room on, so that nobody else takes that room; its holder never waits for a truncation.
@@ -411,6 +422,25 @@ class Redo : public EngineOn<D> {
       domain_.flush(base + line, kLineBytes, Site::kHome);
   }
 
+  /// How many lines its words may stand in.
+  static std::size_t most_lines(Tx& tx) {
+    std::size_t most = tx.writes().size();
+    if (tx.has_bulk()) {
+      for (const BulkWrites::Run& run : tx.bulk().runs())
+        most += run.count * kWordBytes / kLineBytes + 2;
+    }
+    return most;
+  }
+  void store_home(std::size_t slot_index, Tx& tx) {
+    store_home_of(slot_index, [&](auto store) {
+      for (const MaskedWrite& write : tx.writes()) store(write);
+      if (!tx.has_bulk()) return;
+      for (const BulkWrites::Run& run : tx.bulk().runs()) {
+        for (std::uint64_t i = 0; i < run.count; ++i)
+          store(MaskedWrite{run.begin + i * kWordBytes, run.words[i], kWholeWord});
+      }
+    });
+  }
   void store_home(std::size_t slot_index, std::span<const MaskedWrite> writes) {
     store_home_of(slot_index, [&](auto store) {
       for (const MaskedWrite& write : writes) store(write);
@@ -462,12 +492,12 @@ class Redo : public EngineOn<D> {
     return true;
   }
 
-  /// Makes room in the log for a record of `payload` words, and in memory for what a commit of
-  /// `writes` words needs once it must not fail any more. Returns the latch under which that room
-  /// may be used.
-  LogLatch make_room(std::size_t slot_index, std::size_t payload, std::size_t writes) {
+  /// Makes room in the log for a record of `payload` words, and in memory for what a commit that
+  /// stores to `most_lines` lines needs once it must not fail any more. Returns the latch under which
+  /// that room may be used.
+  LogLatch make_room(std::size_t slot_index, std::size_t payload, std::size_t most_lines) {
     auto& lines = parts_.logs->slot(slot_index).unflushed_lines;
-    lines.reserve(lines.size() + writes);
+    lines.reserve(lines.size() + most_lines);
     LogSlot& slot = log_slot(slot_index);
     const std::uint64_t words = slot.log.log_words(payload);
     for (;;) {
@@ -582,6 +612,9 @@ class Redo : public EngineOn<D> {
     if (kPrivatePages) return Truncation::kBackground;
     return parts_.region->domain() == DomainKind::kSync ? Log::kOnFiles : Log::kOnMemory;
   }
+
+  /// Words of a commit in one pass at most. Beyond, lines past the cache cost less.
+  static constexpr std::size_t kMostInOnePass = 1024;
 
   const bool shared_;  // one log for all threads
   DurableHorizon horizon_;

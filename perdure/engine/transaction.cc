@@ -9,6 +9,7 @@
 #include "perdure/base/check.h"
 #include "perdure/base/waiting.h"
 #include "perdure/domain/primitives.h"
+#include "perdure/engine/bulk_writes.h"
 #include "perdure/engine/engine.h"
 #include "perdure/heap/heap.h"
 #include "perdure/region/region.h"
@@ -30,10 +31,14 @@ Tx::Tx(const TxWorld& world, std::size_t slot)
       has_slot_(slot != kNoSlot),
       may_be_plain_(world.biased_locking != nullptr),
       plain_begin_(reinterpret_cast<std::uintptr_t>(world.base) + world.heap_begin),
+      bulk_(new BulkWrites),
       heap_cache_(new HeapCache),
       slot_(slot),
       thread_(__builtin_thread_pointer()) {}
-Tx::~Tx() { delete heap_cache_; }
+Tx::~Tx() {
+  delete heap_cache_;
+  delete bulk_;
+}
 
 std::size_t Tx::take_slot_away() {
   if (!has_slot() || active()) return kNoSlot;
@@ -88,7 +93,12 @@ void Tx::begin_specially() {
   if (announcing_) announced_.store(snapshot_, std::memory_order_release);
 }
 
+Word* Tx::word_in_bulk(Offset at) {
+  return has_bulk_ && at < world_->range_bytes ? bulk_->find(at) : nullptr;
+}
+
 Word Tx::owned_word_apart(Offset at) {
+  if (const Word* const word = word_in_bulk(at)) return *word;
   const MaskedWrite* mine = set_of(at).find(at);
   if (mine == nullptr) return committed_word(at);
   const Word value = at < world_->range_bytes ? own_value(*mine) : mine->value;
@@ -97,6 +107,10 @@ Word Tx::owned_word_apart(Offset at) {
 }
 
 void Tx::put_apart(Offset at, Word value, Word mask) {
+  if (Word* const word = word_in_bulk(at)) {
+    *word = (*word & ~mask) | (value & mask);
+    return;
+  }
   if (!put_in_place(at, value, mask)) writes_.put(at, value, mask);
 }
 
@@ -143,6 +157,29 @@ std::size_t Tx::stream_in_place(Offset at, const char* from, std::size_t bytes) 
   return bytes;
 }
 
+std::size_t Tx::write_in_bulk(Offset at, const char* from, std::size_t bytes) {
+  require_use();
+  bytes = round_down(bytes, kWordBytes);
+  // A savepoint does not know of them.
+  if (at % kWordBytes != 0 || read_only_ || announcing_ || in_place_at(at) != nullptr ||
+      !inside(at, bytes, world_->heap_begin, world_->heap_end->load(std::memory_order_relaxed)))
+    return 0;
+  if (!lazy_) {
+    for (Offset line = at; line < at + bytes; line = round_down(line, kLineBytes) + kLineBytes)
+      own(line);
+  }
+  if (!has_bulk_) {
+    Word first = 0;
+    std::memcpy(&first, from, sizeof(first));
+    writes_.put(at, first);
+    writes_.say_may_hold_all();
+    has_bulk_ = apart_ = true;
+    plain_span_ = 0;
+  }
+  bulk_->put(at, from, bytes / kWordBytes);
+  return bytes;
+}
+
 void Tx::own_writes() {
   const LockTable& table = *world_->locks;
   const std::uint64_t mine = me();
@@ -160,6 +197,11 @@ void Tx::own_writes() {
       continue;
     locks_.pop_back();
     own(write.offset);
+  }
+  if (!has_bulk_) return;
+  for (const BulkWrites::Run& run : bulk_->runs()) {
+    for (Offset at = run.begin; at < run.end(); at = round_down(at, kLineBytes) + kLineBytes)
+      own(at);
   }
 }
 
@@ -287,6 +329,13 @@ void Tx::write(void* to, const void* from, std::size_t bytes) {
         continue;
       }
     }
+    if (bytes >= bulk_bytes_) {
+      const std::size_t taken = write_in_bulk(offset, in, bytes);
+      in += taken;
+      offset += taken;
+      bytes -= taken;
+      if (bytes == 0) return;
+    }
     const Offset at = round_down(offset, kWordBytes);
     const std::size_t skip = offset - at;
     const std::size_t here = std::min(bytes, kWordBytes - skip);
@@ -404,15 +453,14 @@ void Tx::outdate(Offset begin, std::uint64_t bytes) {
   }
   if (biased_locking_ != nullptr) biased_locking_->end_unless(place_);
   std::vector<Read> outdated;  // what this gave a new version, and the old one
+  bool shares_with_itself = false;
   for (Offset line = round_down(begin, kLineBytes); line < begin + bytes; line += kLineBytes) {
     LockTable::Orec& orec = world_->locks->of(line);
     for (int waited = 0;; ++waited) {
       std::uint64_t current = orec.load(std::memory_order_acquire);
       if (current == me()) {
         // Another line of this transaction shares the orec: readers conflict until it ends.
-        for (Lock& lock : locks_) {
-          if (lock.orec == &orec) lock.before = LockTable::unlocked(version);
-        }
+        shares_with_itself = true;
         break;
       }
       if (LockTable::locked(current)) {
@@ -427,6 +475,10 @@ void Tx::outdate(Offset begin, std::uint64_t bytes) {
         break;
       }
     }
+  }
+  // A version that is newer than need be does no harm, and which they are takes long to find out.
+  if (shares_with_itself) {
+    for (Lock& lock : locks_) lock.before = LockTable::unlocked(version);
   }
   // This transaction's own reads may share an orec with that space: nothing that it read has
   // changed. Without this it would conflict with itself, and with the same space again and again.
@@ -454,6 +506,7 @@ void Tx::collect_heap_writes() {
 }
 
 Tx::Savepoint Tx::save() {
+  PERDURE_CHECK(!has_bulk_, "who saves announces itself");
   expect_savepoint(false);
   Savepoint savepoint{writes_.writes(), volatile_writes_.writes(), allocated_.size(), freed_.size(),
                       in_place_.size()};
@@ -528,6 +581,10 @@ void Tx::end() noexcept {
   in_place_from_ = 0;
   if (always_apart_) [[unlikely]]
     ended();
+  if (has_bulk_) [[unlikely]] {
+    bulk_->clear();
+    has_bulk_ = false;
+  }
   apart_ = always_apart_;
   stored_apart_ = false;
   seen_ = 0;

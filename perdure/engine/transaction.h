@@ -11,7 +11,8 @@
 //
 // Another engine brings a transaction type of its own, derived from this one (Engine::make_tx). Its
 // differences hook into slow paths that this type has anyway. A transaction that made large new
-// objects stores directly into them, so each store tests whether there are any (apart_); a type
+// objects stores directly into them, and one that writes long runs keeps them apart
+// (engine/bulk_writes.h), so each store tests whether there are any (apart_); a type
 // that always stores apart from the write set sets that flag for good. A type whose committed words
 // may stand elsewhere than at home says that no version is home (plain_until_). So the fast paths
 // of this type have no test for either.
@@ -43,6 +44,7 @@
 
 namespace perdure {
 
+class BulkWrites;
 class Engine;
 class Heap;
 struct HeapCache;
@@ -309,6 +311,13 @@ class alignas(kLineBytes) Tx {
   }
   const GrowingArray<InPlace>& in_place() const { return in_place_; }
 
+  // ---- long runs of words -----------------------------------------------------------------------
+  /// From now on a write() of at least `least_bytes` is kept apart from writes(): see bulk().
+  void write_in_bulk_from(std::size_t least_bytes) { bulk_bytes_ = least_bytes; }
+  bool has_bulk() const { return has_bulk_; }
+  /// What writes() says of the same words is older. Requires: has_bulk(); something is in writes().
+  const BulkWrites& bulk() const { return *bulk_; }
+
   // ---- commits that are visible before they are durable -----------------------------------------
   /// From the next transaction on, seen() says what has to be waited for.
   void heed(const DurableHorizon& horizon) {
@@ -462,6 +471,8 @@ class alignas(kLineBytes) Tx {
     return (load_word(home(at)) & ~mine->mask) | (mine->value & mine->mask);
   }
   Word owned_word_apart(Offset at);
+  /// Null: it is not written in bulk.
+  Word* word_in_bulk(Offset at);
   /// What `word_at(at)` returns for each word, for bytes of one line.
   template <class WordAt>
   static void copy_words(char* to, Offset from, std::size_t bytes, WordAt word_at);
@@ -476,6 +487,8 @@ class alignas(kLineBytes) Tx {
   /// Writes whole lines in place, if `at` starts one. Returns how many bytes of `from` it took, or
   /// 0.
   std::size_t stream_in_place(Offset at, const char* from, std::size_t bytes);
+  /// The same for a long run of words that is to be kept apart.
+  std::size_t write_in_bulk(Offset at, const char* from, std::size_t bytes);
   /// Where a word that is read stands.
   enum class Source : std::uint8_t {
     kHome,
@@ -608,6 +621,9 @@ class alignas(kLineBytes) Tx {
   std::size_t in_place_bytes_ = 0;
   GrowingArray<InPlace> in_place_;
   std::size_t in_place_from_ = 0;  // objects before this one are buffered or logged like all others
+  BulkWrites* const bulk_;         // its own
+  std::size_t bulk_bytes_ = ~std::size_t{0};
+  bool has_bulk_ = false;
   bool announcing_ = false;
   std::uint64_t last_timestamp_ = 0;
   std::atomic<std::uint64_t> announced_{~std::uint64_t{0}};

@@ -329,6 +329,55 @@ TEST_P(TransactionTest, ScatteredLargeTransactionsSurviveAKill) {
   }
 }
 
+/// What is long is kept apart from what is short; each overwrites the other.
+TEST_P(TransactionTest, LongAndShortWritesOfTheSameBytesMatchMemcpy) {
+  struct Large {
+    std::array<std::uint8_t, 160000> byte;
+  };
+  constexpr std::size_t kSize = sizeof(Large);
+  auto* large = pool.root<Large>("large");
+  std::mt19937_64 random(23);
+  std::vector<std::uint8_t> model(kSize);
+  for (int round = 0; round < 40; ++round) {
+    const bool keep = random() % 4 != 0;
+    // Some records fit into the log and others do not.
+    const std::size_t longest = round % 3 == 0 ? kSize : 20000;
+    std::vector<std::uint8_t> now = model;
+    try {
+      pool.atomically([&](Tx& tx) {
+        for (int i = 0; i < 8; ++i) {
+          const std::size_t at = random() % kSize;
+          const std::size_t most = random() % 2 == 0 ? longest : 24;
+          std::vector<std::uint8_t> data(std::min<std::size_t>(random() % most, kSize - at));
+          for (auto& byte : data) byte = static_cast<std::uint8_t>(random());
+          tx.write(large->byte.data() + at, data.data(), data.size());
+          std::copy(data.begin(), data.end(), now.begin() + static_cast<std::ptrdiff_t>(at));
+          const std::size_t one = random() % kSize;
+          ASSERT_EQ(tx.load(large->byte[one]), now[one]);
+          tx.store(large->byte[one], static_cast<std::uint8_t>(round));
+          now[one] = static_cast<std::uint8_t>(round);
+          const std::size_t from = random() % kSize;
+          std::vector<std::uint8_t> got(random() % (kSize - from));
+          tx.read(got.data(), large->byte.data() + from, got.size());
+          ASSERT_TRUE(
+              std::equal(got.begin(), got.end(), now.begin() + static_cast<std::ptrdiff_t>(from)));
+        }
+        void* const object = tx.allocate(20000);
+        tx.write(object, now.data(), 20000);
+        if (round % 2 == 0) tx.free(object);
+        if (!keep) throw std::runtime_error("no");
+      });
+      model = now;
+    } catch (const std::runtime_error&) {
+    }
+    if (round % 4 != 0) continue;
+    Pool recovered = after_kill();
+    const auto* found = recovered.find_root<Large>("large");
+    ASSERT_TRUE(std::equal(model.begin(), model.end(), found->byte.begin())) << round;
+    ASSERT_EQ(core_of(recovered).heap().usage().objects, core_of(pool).heap().usage().objects);
+  }
+}
+
 TEST_P(TransactionTest, ThousandsOfCommitsWrapTheLogManyTimes) {
   Image small = Image::formatted();
   Pool pool_of_small = small.pool().value();

@@ -60,6 +60,9 @@ class WriteSet {
     }
   }
 
+  /// From now on until clear(), may_hold() is true for every word: some are written elsewhere.
+  void say_may_hold_all() { filter_.fill(era_); }
+
   /// Memory for one more word: the next put() of a new one then needs none.
   void reserve_one() {
     if (writes_.size() == writes_.capacity())

@@ -326,16 +326,17 @@ std::uint64_t LogArea::note_lines(const RecordLog& log, std::uint64_t from,
   RecordLog::Reader reader = log.reader(from, log->tail());
   std::uint64_t end = from;
   std::uint64_t timestamp = 0;
-  const auto note = [&](const MaskedWrite& write) {
-    note_line(write.offset);
-    return true;
+  const auto note = [&](Offset offset, std::uint64_t words) {
+    const Offset extent_end = offset + words * kWordBytes;
+    for (; offset < extent_end; offset = round_down(offset, line_bytes_) + line_bytes_)
+      note_line(offset);
   };
   while (reader.read(timestamp, entries_) == record::Found::kRecord &&
          timestamp <= last_timestamp) {
     end = reader.position();
-    record::for_each(entries_, note, [&](Offset offset, Word count, Word) {
-      return record::for_each({region_->word(offset), count}, note,
-                              [](Offset, Word, Word) { return false; });
+    record::for_each_extent(entries_, note, [&](Offset offset, Word count, Word) {
+      return record::for_each_extent({region_->word(offset), count}, note,
+                                     [](Offset, Word, Word) { return false; });
     });
   }
   return end;

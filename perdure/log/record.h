@@ -50,14 +50,14 @@ constexpr std::uint64_t value_count(Kind kind, std::uint64_t count) {
 constexpr std::size_t most_words(std::size_t writes) { return 3 * writes; }
 
 /// Calls `put` with each word of the entries of `writes`, of which there are at most most_words();
-/// neighbours that are whole words become one run.
+/// neighbours that are whole words become one run. `last_mark` marks the last entry; 0: others follow.
 template <class Put>
-[[gnu::always_inline]] inline void for_each_entry_word(std::span<const MaskedWrite> writes,
-                                                       Put put) {
+[[gnu::always_inline]] inline void for_each_entry_word(std::span<const MaskedWrite> writes, Put put,
+                                                       Word last_mark = kLast) {
   const MaskedWrite* const end = writes.data() + writes.size();
   for (const MaskedWrite* write = writes.data(); write != end; ++write) {
     if (write->mask != kWholeWord) [[unlikely]] {
-      put(entry_head(write->offset, 1, Kind::kMasked) | (write + 1 == end ? kLast : 0));
+      put(entry_head(write->offset, 1, Kind::kMasked) | (write + 1 == end ? last_mark : 0));
       put(write->value);
       put(write->mask);
       continue;
@@ -70,15 +70,16 @@ template <class Put>
       ++last;
       ++count;
     }
-    put(entry_head(begin, count, Kind::kRun) | (last + 1 == end ? kLast : 0));
+    put(entry_head(begin, count, Kind::kRun) | (last + 1 == end ? last_mark : 0));
     for (; write != last; ++write) put(write->value);
     put(write->value);
   }
 }
 
 /// Writes the entries of `writes` to `out`, which has room for most_words(), and returns their end.
-inline Word* encode_entries(std::span<const MaskedWrite> writes, Word* out) {
-  for_each_entry_word(writes, [&](Word word) { *out++ = word; });
+inline Word* encode_entries(std::span<const MaskedWrite> writes, Word* out,
+                            Word last_mark = kLast) {
+  for_each_entry_word(writes, [&](Word word) { *out++ = word; }, last_mark);
   return out;
 }
 
@@ -146,42 +147,56 @@ Found read(Reader& reader, std::uint64_t& timestamp, std::vector<Word>& entries)
   return header(timestamp, crc) == first ? Found::kRecord : Found::kCorrupt;
 }
 
+/// Calls `entry(kind, offset, count, values)` for each of checked entries, until it returns false.
+/// Returns false then, and when the entries overrun.
+template <class Entry>
+bool for_each_entry(std::span<const Word> entries, Entry entry) {
+  std::size_t at = 0;
+  while (at < entries.size()) {
+    const Word head = entries[at++];
+    const std::uint64_t count = entry_count(head);
+    const Kind kind = entry_kind(head);
+    const std::uint64_t values = value_count(kind, count);
+    if (count == 0 || values > entries.size() - at ||
+        !entry(kind, entry_offset(head), count, entries.subspan(at, values)))
+      return false;
+    at += values;
+    if ((head & kLast) != 0) return at == entries.size();
+  }
+  return false;
+}
+
 /// Calls `apply(MaskedWrite)` for every word of checked entries, `spill(offset, words, crc)` for
 /// spilled ones and `in_place(offset, words)` for what was initialised in place; stops and returns
 /// false when one of them does, or when the entries overrun.
 template <class Apply, class Spill, class InPlace>
 bool for_each(std::span<const Word> entries, Apply apply, Spill spill, InPlace in_place) {
-  std::size_t at = 0;
-  while (at < entries.size()) {
-    const Word head = entries[at++];
-    const Offset offset = entry_offset(head);
-    switch (entry_kind(head)) {
-      case Kind::kRun: {
-        const std::uint64_t count = entry_count(head);
-        if (count == 0 || count > entries.size() - at) return false;
-        for (std::uint64_t i = 0; i < count; ++i) {
-          if (!apply(MaskedWrite{offset + i * kWordBytes, entries[at + i], kWholeWord}))
-            return false;
+  return for_each_entry(
+      entries, [&](Kind kind, Offset offset, std::uint64_t count, std::span<const Word> values) {
+        switch (kind) {
+          case Kind::kRun:
+            for (const Word& value : values) {
+              if (!apply(MaskedWrite{offset, value, kWholeWord})) return false;
+              offset += kWordBytes;
+            }
+            return true;
+          case Kind::kMasked: return apply(MaskedWrite{offset, values[0], values[1]});
+          case Kind::kSpill: return spill(offset, values[0], values[1]);
+          case Kind::kInPlace: return in_place(offset, count);
         }
-        at += count;
-        break;
-      }
-      case Kind::kMasked:
-        if (entries.size() - at < 2 || !apply(MaskedWrite{offset, entries[at], entries[at + 1]}))
-          return false;
-        at += 2;
-        break;
-      case Kind::kSpill:
-        if (entries.size() - at < 2 || !spill(offset, entries[at], entries[at + 1])) return false;
-        at += 2;
-        break;
-      case Kind::kInPlace:
-        if (entry_count(head) == 0 || !in_place(offset, entry_count(head))) return false;
-        break;
-    }
-    if ((head & kLast) != 0) return at == entries.size();
-  }
-  return false;
+        return false;
+      });
+}
+
+/// Calls `visit(offset, words)` for each extent that checked entries store to; `spill` as above.
+template <class Visit, class Spill>
+bool for_each_extent(std::span<const Word> entries, Visit visit, Spill spill) {
+  return for_each_entry(
+      entries, [&](Kind kind, Offset offset, std::uint64_t count, std::span<const Word> values) {
+        if (kind == Kind::kSpill) return spill(offset, values[0], values[1]);
+        if (kind != Kind::kInPlace) visit(offset, kind == Kind::kRun ? count : 1);
+        return true;
+      });
 }
 
 template <class Apply, class Spill>

@@ -76,6 +76,7 @@ struct Scenario {
   unsigned depth = 2;                          // as Options::depth, when that is less
   Truncation truncation = Truncation::kAuto;   // not kBackground: that thread cannot take turns
   std::size_t in_place_bytes = kInPlaceBytes;  // objects of that size are initialised in place
+  std::size_t bulk_bytes = 0;                  // as EngineTuning has it
   bool tornbit_logs = false;                   // on memory, too
   std::uint64_t log_limit_bytes = 0;  // as EngineTuning has it: on files the log grows as far
   /// With private pages (explored on memory), so many of them may be taken before some are given back.

@@ -120,6 +120,7 @@ class PoolSession final : public Session {
     if (scenario.engine) source = scenario.engine(lab);
     source.make = [make = std::move(source.make), &scenario](EngineParts parts) {
       parts.tuning.in_place_bytes = scenario.in_place_bytes;
+      parts.tuning.bulk_bytes = scenario.bulk_bytes;
       parts.tuning.tornbit_logs = scenario.tornbit_logs;
       parts.tuning.log_limit_bytes = scenario.log_limit_bytes;
       return make(parts);

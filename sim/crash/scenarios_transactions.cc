@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <array>
+#include <vector>
 
 #include "sim/crash/scenarios.h"
 
@@ -246,6 +247,35 @@ Scenario spilled() {
   return s;
 }
 
+/// A step that writes its words as one run, some of them once more, between small ones; its record is
+/// spilled or not.
+Scenario in_bulk(std::string name, std::string claim, std::uint64_t count) {
+  Scenario s = cells(std::move(name), std::move(claim), 4, count, 1);
+  s.bulk_bytes = 2 * kLineBytes;
+  s.step = [count](Pool& pool, std::uint64_t step) {
+    Words& words = root_of<Words>(pool, "cells");
+    std::vector<std::uint64_t> run(count);
+    for (std::uint64_t i = 0; i < count; ++i) run[i] = pattern(step, i);
+    pool.atomically([&](Tx& tx) { tx.store(words[511], step); });
+    pool.atomically([&](Tx& tx) {
+      // What is written before and behind the run has its entries before the run's.
+      tx.store(words[3], step);
+      tx.store(words[510], step);
+      tx.write(&words[1], &run[1], (count - 1) * kWordBytes);
+      tx.store(words[5], step);
+      tx.store(words[0], run[0]);
+      tx.store(words[5], run[5]);
+    });
+  };
+  return s;
+}
+Scenario written_in_bulk() {
+  return in_bulk("bulk", "a run of words that is written at once is there whole or not at all", 40);
+}
+Scenario spilled_bulk() {
+  return in_bulk("spilled-bulk", "and so is one whose record is larger than half its ring", 300);
+}
+
 /// One large transaction that also allocates: its own memory and the spilled record's must not
 /// collide.
 Scenario spilled_object() {
@@ -426,11 +456,14 @@ std::vector<Scenario> transaction_scenarios() {
       in_tornbit_logs(
           cells("lines", "one transaction over six lines is there whole or not at all", 4, 6, 9)),
       in_tornbit_logs(spilled()),
+      in_tornbit_logs(written_in_bulk()),
       two_page_ring(),
       growing_log(),
       growing_log_elsewhere(),
       spilled(),
       spilled_object(),
+      written_in_bulk(),
+      spilled_bulk(),
       in_place(),
       in_place_when_full(),
       in_place_pair(),
@@ -439,6 +472,8 @@ std::vector<Scenario> transaction_scenarios() {
       in_private_pages(laps()),
       in_private_pages(spilled()),
       in_private_pages(spilled_object()),
+      in_private_pages(written_in_bulk()),
+      in_private_pages(spilled_bulk()),
   };
 }
 
