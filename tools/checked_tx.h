@@ -4,9 +4,11 @@
 // walk instead of the process, and so does a walk in circles.
 #pragma once
 
+#include <cstring>
 #include <span>
 #include <string>
 
+#include "perdure/api/pool_core.h"
 #include "perdure/pool.h"
 
 namespace perdure::tools {
@@ -16,23 +18,29 @@ class CheckedTx {
  public:
   CheckedTx(Tx& tx, const Pool& pool)
       : tx_(&tx), base_(tx.at(pptr<std::byte>{})), memory_(pool.memory()) {}
+  /// Outside of any transaction. Requires: a pool that was opened to be inspected.
+  explicit CheckedTx(Pool& pool) : base_(core_of(pool).region().base()), memory_(pool.memory()) {}
 
   template <Field T>
   T load(const T& field) {
     check(&field, sizeof(T));
-    return tx_->load(field);
+    return tx_ != nullptr ? tx_->load(field) : field;
   }
   void read(void* to, const void* from, std::size_t bytes) {
     check(from, bytes);
-    tx_->read(to, from, bytes);
+    if (tx_ != nullptr) {
+      tx_->read(to, from, bytes);
+    } else {
+      std::memcpy(to, from, bytes);
+    }
   }
   template <class T>
   T* at(pptr<T> to) const {
-    return tx_->at(to);
+    return reinterpret_cast<T*>(const_cast<std::byte*>(base_) + to.offset);
   }
   template <class T>
   pptr<T> link_to(const T* object) const {
-    return tx_->link_to(object);
+    return {static_cast<Offset>(reinterpret_cast<const std::byte*>(object) - base_)};
   }
   template <Field T>
   void store(T&, std::type_identity_t<T>) {
@@ -60,7 +68,7 @@ class CheckedTx {
 
   [[noreturn]] static void refuse() { throw Exception(Code::kMisuse, "a check does not write"); }
 
-  Tx* tx_;
+  Tx* tx_ = nullptr;
   std::uint64_t accesses_ = 0;
   const std::byte* base_;
   std::span<const std::byte> memory_;

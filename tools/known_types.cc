@@ -18,15 +18,107 @@ namespace {
 template <class T>
 constexpr KnownType plain() {
   return {type_id<T>(), sizeof(T), type_name<T>(),
-          [](CheckedTx&, void*, const Visit&) { return std::optional<std::string>(); }};
+          [](CheckedTx&, void*, const Visit&) { return std::optional<std::string>(); },
+          [](Wreck& wreck, const Wreck::Root& root, Pool* to) -> std::uint64_t {
+            if (to == nullptr) return 0;
+            T* const copy = to->root<T>(root.name);
+            to->atomically([&](Tx& tx) { tx.write(copy, wreck.object(root), sizeof(T)); });
+            return 1;
+          }};
 }
 
 template <class Container>
-constexpr KnownType container() {
+constexpr KnownType audited() {
   return {type_id<Container>(), sizeof(Container), type_name<Container>(),
           [](CheckedTx& tx, void* object, const Visit& visit) {
             return static_cast<Container*>(object)->audit(tx, visit);
           }};
+}
+
+/// Fills a copy, many entries to a transaction.
+template <class Container>
+class Copier {
+ public:
+  Copier(Pool& pool, const std::string& name)
+      : pool_(&pool), container_(pool.root<Container>(name)) {}
+  Copier(const Copier&) = delete;
+  Copier& operator=(const Copier&) = delete;
+
+  template <class K, class V>
+  void operator()(const K& key, const V& value) {
+    batch_.emplace_back(key, value);
+    if (batch_.size() == kBatch) flush();
+  }
+  void operator()(const std::string& text) {
+    pool_->atomically([&](Tx& tx) { container_->assign(tx, text); });
+    entries_ = 1;
+  }
+  std::uint64_t finish() {
+    flush();
+    return entries_;
+  }
+
+ private:
+  static constexpr std::size_t kBatch = 256;
+  template <class C>
+  struct EntryOf {
+    using Type = std::pair<std::uint64_t, std::uint64_t>;  // none
+  };
+  template <class K, class V>
+  struct EntryOf<hash_map<K, V>> {
+    using Type = std::pair<owned_t<K>, owned_t<V>>;
+  };
+  template <class K, class V, std::size_t kBytes>
+  struct EntryOf<btree_map<K, V, kBytes>> {
+    using Type = std::pair<owned_t<K>, owned_t<V>>;
+  };
+  template <class K, class V>
+  struct EntryOf<rb_map<K, V>> {
+    using Type = std::pair<K, V>;
+  };
+  template <class T>
+  struct EntryOf<vector<T>> {
+    using Type = std::pair<std::uint64_t, T>;
+  };
+
+  void flush() {
+    if (batch_.empty()) return;
+    entries_ += pool_->atomically(Durability::kRelaxed, [&](Tx& tx) {
+      std::uint64_t fresh = 0;
+      for (const auto& [key, value] : batch_) {
+        if constexpr (requires { container_->try_put(tx, key, value); }) {
+          fresh += container_->try_put(tx, key, value) ? 1 : 0;
+        } else if constexpr (requires { container_->push_back(tx, value); }) {
+          // What is lost in between is zero.
+          while (container_->size(tx) < key) container_->push_back(tx, {});
+          container_->push_back(tx, value);
+          ++fresh;
+        }
+      }
+      return fresh;
+    });
+    batch_.clear();
+  }
+
+  Pool* pool_;
+  Container* container_;
+  std::vector<typename EntryOf<Container>::Type> batch_;
+  std::uint64_t entries_ = 0;
+};
+
+template <class Container>
+constexpr KnownType container() {
+  KnownType type = audited<Container>();
+  type.salvage = [](Wreck& wreck, const Wreck::Root& root, Pool* to) -> std::uint64_t {
+    if (to == nullptr) {
+      wreck.salvage<Container>(root, [](const auto&...) {});
+      return 0;
+    }
+    Copier<Container> copier(*to, root.name);
+    wreck.salvage<Container>(root, [&](const auto&... entry) { copier(entry...); });
+    return copier.finish();
+  };
+  return type;
 }
 
 constexpr KnownType kKnown[] = {
@@ -34,8 +126,8 @@ constexpr KnownType kKnown[] = {
     plain<std::int64_t>(),
     plain<kv::DemoMarker>(),
     plain<TortureState>(),
-    container<ldap::Store>(),
-    container<memcached::Cache>(),
+    audited<ldap::Store>(),
+    audited<memcached::Cache>(),
     container<hash_map<bytes, bytes>>(),
     container<hash_map<bytes, std::uint64_t>>(),
     container<hash_map<std::uint64_t, bytes>>(),

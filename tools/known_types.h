@@ -9,12 +9,13 @@
 #include <string_view>
 
 #include "tools/checked_tx.h"
+#include "tools/wreck.h"
 
 namespace perdure::tools {
 
-/// Is shown the offset of an object before it is read; answers its bytes, or throws when no live
+/// Is shown the offset of an object before it is read; answers its room, or throws when no live
 /// object starts there.
-using Visit = std::function<std::uint64_t(Offset)>;
+using Visit = std::function<detail::Room(Offset)>;
 
 struct KnownType {
   std::uint64_t type;
@@ -23,6 +24,9 @@ struct KnownType {
   /// Calls `visit` for every heap object that `object` owns, itself excluded; answers what is
   /// wrong, if anything.
   std::optional<std::string> (*audit)(CheckedTx& tx, void* object, const Visit& visit);
+  /// Copies what can be proved of `root` to a root of the same name in `to`, if there is a `to`;
+  /// answers how many entries that were. Null: not known how.
+  std::uint64_t (*salvage)(Wreck& wreck, const Wreck::Root& root, Pool* to) = nullptr;
 };
 
 /// Null for a type that is not known.

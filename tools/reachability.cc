@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "perdure/api/pool_core.h"
+#include "perdure/heap/layout.h"
 #include "perdure/object/survey.h"
 #include "perdure/type_id.h"
 #include "tools/known_types.h"
@@ -69,7 +70,7 @@ class Tracer {
       CheckedTx checked(tx, *pool_);
       object_layout::Survey survey(
           checked, core_of(*pool_).region().at<const object_layout::Control>(root.object),
-          [&](Offset at) { return reach(at); });
+          [&](Offset at) { return reach(at).most; });
       if (const auto wrong = survey.run()) damaged(*wrong);
       if (survey.uncounted()) uncounted_ = name_ + ": " + *survey.uncounted();
     } catch (const std::exception& error) {
@@ -79,9 +80,9 @@ class Tracer {
 
   void damaged(const std::string& what) { result_.damage.push_back(name_ + ": " + what); }
 
-  /// The bytes of the live object at `offset`. Throws when there is none, and when going on could
+  /// The room of the live object at `offset`. Throws when there is none, and when going on could
   /// be endless.
-  std::uint64_t reach(Offset offset) {
+  detail::Room reach(Offset offset) {
     const auto found = std::lower_bound(
         live_.begin(), live_.end(), offset,
         [](const Reachability::Object& object, Offset wanted) { return object.offset < wanted; });
@@ -91,7 +92,7 @@ class Tracer {
     if (!reached_.insert(offset).second)
       throw Exception(Code::kCorrupt,
                       "reaches the object at byte " + std::to_string(offset) + " a second time");
-    return found->bytes;
+    return room_of(*pool_, found->bytes);
   }
 
   Pool* pool_;
@@ -103,6 +104,10 @@ class Tracer {
 };
 
 }  // namespace
+
+detail::Room room_of(const Pool& pool, std::uint64_t bytes) {
+  return {heap_layout::least_bytes(core_of(pool).region().geometry(), bytes), bytes};
+}
 
 Reachability trace(Pool& pool) { return Tracer(pool).run(); }
 

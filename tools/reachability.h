@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "perdure/container/support.h"
 #include "perdure/pool.h"
 
 namespace perdure::tools {
@@ -23,6 +24,9 @@ struct Reachability {
 
   bool sound() const { return leaked.empty() && damage.empty(); }
 };
+
+/// The room of an object of the pool's heap that takes so many bytes there.
+detail::Room room_of(const Pool& pool, std::uint64_t bytes);
 
 /// Walks every root of `pool` whose type is known (tools/known_types.cc), trusting nothing that it
 /// reads. Requires: no other thread uses the pool.

@@ -15,6 +15,7 @@
 #include "tools/checked_tx.h"
 #include "tools/command.h"
 #include "tools/progress.h"
+#include "tools/wreck.h"
 
 namespace perdure::kv {
 namespace {
@@ -32,6 +33,7 @@ struct KvOptions {
   std::uint64_t batch = 64;
   bool raw = false;
   bool must_exist = false;
+  bool salvage = false;
   bool json = false;
   ExpertOptions pool;
 };
@@ -68,10 +70,11 @@ class Reader {
     }
   }
   /// Calls `visit(key, value)` for every record, outside of any transaction. Stops when it is
-  /// false.
+  /// false. Throws kCorrupt at the end when they were not as many as the store counts.
   template <class Visit>
   void for_each(Visit visit) {
     std::uint64_t cursor = 0;
+    std::uint64_t found = 0;
     do {
       std::vector<Record> chunk;
       const auto next = read([&](tools::CheckedTx& tx, Map& map) {
@@ -82,10 +85,19 @@ class Reader {
         });
       });
       cursor = next.value_or(0);
+      found += chunk.size();
       for (const Record& record : chunk) {
         if (!visit(record.key, record.value)) return;
       }
     } while (cursor != 0);
+    const std::uint64_t counted =
+        read([](tools::CheckedTx& tx, Map& map) { return map.size(tx); }).value_or(0);
+    if (found != counted)
+      throw Exception(Code::kCorrupt, pool_.path() + ": the store counts " +
+                                          std::to_string(counted) + " records, and " +
+                                          std::to_string(found) +
+                                          " were found; `perdure check` tells more, `perdure kv "
+                                          "dump --salvage` prints all that can be proved");
   }
 
  private:
@@ -171,6 +183,22 @@ void scan(const KvOptions& options) {
     return --left > 0;
   });
 }
+
+/// What can be proved of a damaged store; what cannot goes to standard error.
+void dump_salvaged(const KvOptions& options) {
+  tools::Wreck wreck(options.file);
+  const Format format = options.json ? Format::kJsonl : options.format;
+  for (const tools::Wreck::Root& root : wreck.roots()) {
+    if (root.name == kRoot && root.type == type_id<Map>() && root.bytes == sizeof(Map))
+      wreck.salvage<Map>(root, [&](std::string_view key, std::string_view value) {
+        write_out(encode(format, key, value));
+      });
+  }
+  for (const std::string& what : wreck.lost())
+    fmt::print(stderr, "perdure: {}: left out: {}\n", options.file, what);
+  if (!wreck.lost().empty()) tools::leave_with(tools::kNegative);
+}
+void dump(const KvOptions& options) { options.salvage ? dump_salvaged(options) : scan(options); }
 
 void stats(const KvOptions& options) {
   Reader reader(options);
@@ -358,8 +386,10 @@ void add_kv_commands(tools::Command app) {
   add_format(loading, *load_options);
   add_writing(loading, *load_options);
 
-  const auto [dumping, dump_options] = add("dump", "Print every record, for `kv load`", scan);
+  const auto [dumping, dump_options] = add("dump", "Print every record, for `kv load`", dump);
   add_format(dumping, *dump_options);
+  dumping.add_flag("--salvage", dump_options->salvage,
+                   "Of a damaged store, what can be proved; exit code 1 if something is left out");
 
   add("stats", "Tell size, use of space, and what an acknowledged record survives", stats);
   add_demo_command(kv);

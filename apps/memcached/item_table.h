@@ -132,12 +132,12 @@ class ItemTable {
     }
     const std::uint64_t seed = tx_->load(cache_->seed);
     std::uint64_t occupied = 0;
-    const auto look = [&](const Item* item, std::uint64_t room) -> Buckets::Looked {
-      if (room < sizeof(Item)) return {0, "overruns its object"};
+    const auto look = [&](const Item* item, const detail::Room& room) -> Buckets::Looked {
+      if (!room.holds(sizeof(Item))) return {0, "overruns its object"};
       Item found;
       tx_->read(&found, item, sizeof(found));
       const std::uint64_t size = item_bytes(found.identity.key_bytes, found.value_bytes);
-      if (room < size) return {0, "overruns its object"};
+      if (!room.holds(size)) return {0, "overruns its object"};
       occupied += occupied_bytes(size);
       std::array<char, 256> key;
       read_key(item, key.data(), found.identity.key_bytes);

@@ -260,14 +260,14 @@ class btree_map {
   std::optional<std::string> audit(Tx& tx, F&& visit) const {
     const pptr<Base> base = tx.load(base_);
     if (!base) return std::nullopt;
-    if (detail::room_at(visit, base) < sizeof(Base))
+    if (!detail::room_at(visit, base).holds(sizeof(Base)))
       return "btree_map: its base overruns its object";
     Audit state;
     state.size = tx.at(base)->entries.sum(tx);
     if (const Node at = root(tx)) {
-      const std::uint64_t room = detail::room_at(visit, at);
+      const detail::Room room = detail::room_at(visit, at);
       const std::uint8_t level = load_head(tx, at).level;
-      if (room < (level == 0 ? sizeof(Leaf) : sizeof(Inner)))
+      if (!room.holds(level == 0 ? sizeof(Leaf) : sizeof(Inner)))
         return "btree_map: the root overruns its object";
       if (level >= kMaxLevels) return "btree_map: the root claims level " + std::to_string(level);
       if (auto wrong = audit_node(tx, visit, state, at, level, nullptr, nullptr, true))
@@ -281,6 +281,7 @@ class btree_map {
   }
 
  private:
+  friend detail::Salvage<btree_map>;
   template <bool kReplaces, class Tx>
   bool insert(Tx& tx, const K& key, view_t<V> value) {
     Base& base = base_or_new(tx);
@@ -852,15 +853,16 @@ class btree_map {
     if constexpr (std::is_same_v<N, Leaf> && detail::kIsApart<V>) {
       for (unsigned i = 0; i < head.count; ++i) {
         const Stored stored = payload_at(tx, node, head, i);
-        const std::uint64_t room = detail::room_at(visit, stored);
-        if (!Value::fits(tx, stored, room)) return where + " has a value that overruns its object";
+        const detail::Room room = detail::room_at(visit, stored);
+        if (!Value::fits(tx, stored, room))
+          return where + " has a value whose size and object do not agree";
       }
     }
     if constexpr (std::is_same_v<N, Inner>) {
       for (unsigned i = 0; i <= head.count; ++i) {
         const Node below = child(tx, node, head, i);
         const std::size_t needed = head.level == 1 ? sizeof(Leaf) : sizeof(Inner);
-        if (detail::room_at(visit, below) < needed)
+        if (!detail::room_at(visit, below).holds(needed))
           return where + " has a child that overruns its object";
         const K* from = i == 0 ? low : &keys[i - 1];
         const K* to = i == head.count ? high : &keys[i];

@@ -252,20 +252,17 @@ class hash_map {
   std::optional<std::string> audit(Tx& tx, F&& visit) const {
     const pptr<Table> at = tx.load(table_);
     if (!at) return std::nullopt;
-    if (detail::room_at(visit, at) < sizeof(Table))
+    if (!detail::room_at(visit, at).holds(sizeof(Table)))
       return "hash_map: its table overruns its object";
     Table& table = *tx.at(at);
     const std::uint64_t seed = tx.load(table.seed);
-    return Buckets::audit(tx, table, table.entries.sum(tx), visit,
-                          [&](const Entry* entry, std::uint64_t room) -> typename Buckets::Looked {
-                            const Lengths lengths = lengths_of(tx, entry);
-                            if (room < value_offset(lengths) + lengths.value)
-                              return {0, "overruns its object"};
-                            return {hash_entry(tx, seed, entry)};
-                          });
+    return Buckets::audit(
+        tx, table, table.entries.sum(tx), visit,
+        [&](const Entry* entry, const detail::Room& room) { return look(tx, seed, entry, room); });
   }
 
  private:
+  friend detail::Salvage<hash_map>;
   static constexpr bool kLengths = Key::kVariable || Value::kVariable;
   static constexpr std::uint64_t kMaxItemBytes = ~std::uint32_t{0};
   static constexpr std::uint64_t kMinusOne = ~std::uint64_t{0};
@@ -399,6 +396,18 @@ class hash_map {
     const Lengths lengths = lengths_of(tx, entry);
     Key::load(tx, key_at(entry), lengths.key, key);
     Value::load(tx, value_at(entry, lengths), lengths.value, value);
+  }
+
+  /// For audit().
+  template <class Tx>
+  static typename Buckets::Looked look(Tx& tx, std::uint64_t seed, const Entry* entry,
+                                       const detail::Room& room) {
+    if (!room.holds(kKeyOffset)) return {0, "overruns its object"};
+    const Lengths lengths = lengths_of(tx, entry);
+    const std::size_t bytes = value_offset(lengths) + lengths.value;
+    if (!room.holds(bytes)) return {0, "overruns its object"};
+    if (!room.fits(bytes)) return {0, "is shorter than its object"};
+    return {hash_entry(tx, seed, entry)};
   }
 
   // ---- finding ----------------------------------------------------------------------------------

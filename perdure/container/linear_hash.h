@@ -173,8 +173,8 @@ struct LinearHash {
     if (buckets - 1 >= kMost) return claims(buckets);
     for (std::uint64_t first = 0; first < buckets; first = segment_of(first).end) {
       const Segment segment = segment_of(first);
-      if (room_at(visit, tx.load(table.segments[segment.index])) <
-          (segment.end - segment.first) * sizeof(pptr<Node>))
+      if (!room_at(visit, tx.load(table.segments[segment.index]))
+               .holds((segment.end - segment.first) * sizeof(pptr<Node>)))
         return std::string(Table::kName) + ": segment " + std::to_string(segment.index) +
                " overruns its object";
     }
@@ -192,7 +192,7 @@ struct LinearHash {
         if (++seen > nodes)
           return where(number) + ": more entries than the " + std::to_string(nodes) +
                  " counted, or a circle";
-        const std::uint64_t room = room_at(visit, next);
+        const Room room = room_at(visit, next);
         const Node* node = tx.at(next);
         Looked looked = look(node, room);
         if (looked.wrong == nullptr &&

@@ -211,7 +211,8 @@ class rb_map {
   std::optional<std::string> audit(Tx& tx, F&& visit) const {
     const pptr<Base> base = tx.load(base_);
     if (!base) return std::nullopt;
-    if (detail::room_at(visit, base) < sizeof(Base)) return "rb_map: its base overruns its object";
+    if (!detail::room_at(visit, base).holds(sizeof(Base)))
+      return "rb_map: its base overruns its object";
     Audit state{tx.at(base)->entries.sum(tx), 0};
     unsigned blacks = 0;
     // As if the root hung below a red node: it must be black.
@@ -224,6 +225,7 @@ class rb_map {
   }
 
  private:
+  friend detail::Salvage<rb_map>;
   template <bool kReplaces, class Tx>
   bool insert(Tx& tx, const K& key, const V& value) {
     Base& base = base_or_new(tx);
@@ -498,7 +500,7 @@ class rb_map {
     if (!at) return std::nullopt;
     const std::string where = "rb_map: the node at offset " + std::to_string(at.offset);
     if (around.height == kMaxHeight) return where + " is higher than the tree can be";
-    if (detail::room_at(visit, at) < sizeof(Node)) return where + " overruns its object";
+    if (!detail::room_at(visit, at).holds(sizeof(Node))) return where + " overruns its object";
     if (++state.seen > state.size)
       return where + ": more entries than the " + std::to_string(state.size) + " counted";
     const Node* node = tx.at(at);

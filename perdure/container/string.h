@@ -73,12 +73,13 @@ class string {
     const std::uint64_t size = tx.load(size_);
     if (static_cast<bool>(at) != (size != 0))
       return "string: " + std::to_string(size) + " bytes at offset " + std::to_string(at.offset);
-    if (at && detail::room_at(visit, at) < size)
-      return "string: " + std::to_string(size) + " bytes overrun their object";
+    if (at && !detail::room_at(visit, at).fits(size))
+      return "string: " + std::to_string(size) + " bytes, and an object of another size";
     return std::nullopt;
   }
 
  private:
+  friend detail::Salvage<string>;
   pptr<char> bytes_;
   std::uint64_t size_ = 0;
 };

@@ -28,17 +28,34 @@ bool keep_going(F& f, Args&&... args) {
   }
 }
 
-/// Calls `visit(offset)`; returns the object's bytes as `visit` returned them, or no limit when it
+/// How many bytes an object may have been made for: more than `most` do not fit in, for fewer than
+/// `least` it would be smaller.
+struct Room {
+  std::uint64_t least = 0;
+  std::uint64_t most = ~std::uint64_t{0};
+
+  Room() = default;
+  Room(std::uint64_t bytes) : most(bytes) {}  // NOLINT: of visitors that know no more
+  Room(std::uint64_t at_least, std::uint64_t at_most) : least(at_least), most(at_most) {}
+
+  bool holds(std::uint64_t bytes) const { return bytes <= most; }
+  bool fits(std::uint64_t bytes) const { return least <= bytes && bytes <= most; }
+};
+
+/// Calls `visit(offset)`; returns the room of the object as `visit` returned it, or no limit when it
 /// returns nothing.
 template <class F, class Link>
-std::uint64_t room_at(F& visit, Link at) {
+Room room_at(F& visit, Link at) {
   if constexpr (std::is_void_v<std::invoke_result_t<F&, std::uint64_t>>) {
     visit(at.offset);
-    return ~std::uint64_t{0};
+    return {};
   } else {
     return visit(at.offset);
   }
 }
+
+template <class Container>
+struct Salvage;  // container/salvage.h
 
 /// What an ordered map's clear_some() does: erases up to `max_entries` entries, from the end; true
 /// when the map is empty, and then all of it is freed.
@@ -176,10 +193,12 @@ struct Kept<V, true> {
   static void drop(Tx& tx, Stored stored) {
     tx.free(begin(tx, stored));
   }
-  /// Whether an object of `room` bytes has room for what it says to hold.
+  /// Whether an object of such room was made for what it says to hold.
   template <class Tx>
-  static bool fits(Tx& tx, Stored stored, std::uint64_t room) {
-    return room >= kHead && room - kHead >= size(tx, begin(tx, stored));
+  static bool fits(Tx& tx, Stored stored, const Room& room) {
+    if (!room.holds(kHead)) return false;
+    const std::uint64_t bytes = size(tx, begin(tx, stored));
+    return room.holds(bytes) && room.fits(kHead + bytes);
   }
 
  private:

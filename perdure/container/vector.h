@@ -124,7 +124,7 @@ class vector {
       if (size == 0) return std::nullopt;
       return "vector: claims " + std::to_string(size) + " elements, but has no memory";
     }
-    if (detail::room_at(visit, at) < sizeof(Directory))
+    if (!detail::room_at(visit, at).holds(sizeof(Directory)))
       return "vector: its directory overruns its object";
     const Directory& directory = *tx.at(at);
     const std::uint64_t segments = tx.load(directory.count);
@@ -134,13 +134,14 @@ class vector {
       return "vector: claims " + std::to_string(size) + " elements, but has memory for " +
              std::to_string(room);
     for (std::uint64_t i = 0; i < segments; ++i) {
-      if (detail::room_at(visit, tx.load(directory.segments[i])) < (kFirst << i) * sizeof(T))
+      if (!detail::room_at(visit, tx.load(directory.segments[i])).holds((kFirst << i) * sizeof(T)))
         return "vector: segment " + std::to_string(i) + " overruns its object";
     }
     return std::nullopt;
   }
 
  private:
+  friend detail::Salvage<vector>;
   using Item = detail::Item<T>;
   static constexpr std::uint64_t kFirst = 8;
   static constexpr std::size_t kSegments = 42;

@@ -13,6 +13,7 @@
 //   a kTables segment holds tables of the region; one in which none lies any more is free
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 
@@ -86,6 +87,16 @@ constexpr std::uint64_t blocks_per_segment(const Geometry& g) {
 constexpr std::uint64_t meta_blocks(const Geometry& g) {
   const std::uint64_t bytes = blocks_per_segment(g) * (kWordBytes + kBitmapWords * kWordBytes);
   return round_up(bytes, kBlockBytes) / kBlockBytes;
+}
+
+/// The fewest bytes for which an object takes as many as `usable`.
+constexpr std::uint64_t least_bytes(const Geometry& g, std::uint64_t usable) {
+  if (usable <= kMaxSmallBytes) {
+    const std::size_t size_class = class_of(usable);
+    return size_class == 0 ? 1 : kClassBytes[size_class - 1] + 1u;
+  }
+  const std::uint64_t step = usable < g.segment_bytes ? kBlockBytes : g.segment_bytes;
+  return std::max<std::uint64_t>(usable - step, kMaxSmallBytes) + 1;
 }
 
 }  // namespace perdure::heap_layout

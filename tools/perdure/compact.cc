@@ -190,8 +190,19 @@ Report describe(const CompactOptions& options, const Unmentioned& lost, std::siz
           {"left_out_bytes", bytes}};
 }
 
+/// What a damaged link no longer leads to looks like something that nobody can find: it is never
+/// left out of a copy. Throws where `perdure check` finds damage.
+void refuse_damaged(Pool& pool, const std::string& from) {
+  const Reachability found = trace(pool);
+  if (found.damage.empty()) return;
+  throw Exception(Code::kCorrupt, from + ": " + found.damage.front() +
+                                      "; nothing was copied: `perdure check` tells more, `perdure "
+                                      "salvage` copies what can be proved");
+}
+
 Report compact_pool(const CompactOptions& options) {
   Pool pool = Pool::inspect(options.from).value();
+  refuse_damaged(pool, options.from);
   const Unmentioned lost = find_unmentioned(pool);
   free_all(pool, lost.objects);
   const HeapImage image(pool);
@@ -282,6 +293,7 @@ void copy_files(AddressSpace& space, DirectoryFiles& files) {
 Report compact_space(const CompactOptions& options) {
   auto space = AddressSpace::inspect(options.from).value();
   Pool& pool = space->pool();
+  refuse_damaged(pool, options.from);
   const Unmentioned lost = find_unmentioned(*space);
   free_all(pool, lost.objects);
   const HeapImage image(pool);
@@ -324,7 +336,8 @@ void add_compact_command(Command app) {
       "Left out are objects of the heap that no root, static variable, region or found object "
       "refers to\nby an aligned word: an address, or a link. What is kept stays at its place, "
       "because programs hold\naddresses; its logs are empty, and space behind the last object is "
-      "given back. The original is\nnever changed; the copy is read back and compared before it "
+      "given back. A damaged pool is\nrefused. The original is never changed; the copy is read "
+      "back and compared before it "
       "gets its name.\n\nExample:  perdure compact words.pool fresh.pool && mv fresh.pool "
       "words.pool");
 }

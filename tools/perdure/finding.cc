@@ -20,6 +20,8 @@ Finding from_message(const std::string& part, const std::string& file, std::stri
     if (finding.remedy.starts_with("`perdure check`"))
       finding.remedy = kRestore;  // that is what runs
   }
+  if (finding.remedy == kRestore && (part == "heap" || part == "roots"))
+    finding.remedy += ", or copy what can be proved with `perdure salvage`";
   for (const std::string_view word : {"byte ", "bytes "}) {
     const auto at = finding.what.find(word);
     if (at == finding.what.npos) continue;

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// salvage: a new pool with what can be proved of a damaged one.
+#include <sys/stat.h>
+
+#include "perdure/expert.h"
+#include "perdure/region/layout.h"
+#include "tools/command.h"
+#include "tools/known_types.h"
+#include "tools/perdure/commands.h"
+#include "tools/perdure/space.h"
+#include "tools/progress.h"
+#include "tools/wreck.h"
+
+namespace perdure::tools {
+namespace {
+
+struct SalvageOptions {
+  std::string from;
+  std::string to;
+  std::uint64_t limit = 20;
+  bool json = false;
+};
+
+/// As the damaged one was made.
+ExpertOptions options_for(Pool& wrecked, const std::string& from) {
+  const Geometry& geometry = core_of(wrecked).region().geometry();
+  ExpertOptions options;
+  options.capacity_bytes = geometry.capacity_bytes;
+  options.ring_bytes = geometry.ring_bytes;
+  options.segment_bytes = geometry.segment_bytes;
+  options.log_slots = geometry.log_slots;
+  options.root_entries = geometry.root_entries;
+  struct stat status{};
+  if (::stat(from.c_str(), &status) == 0) options.mode = status.st_mode & 0777;
+  return options;
+}
+
+Report list_of(const std::vector<std::string>& lost, std::uint64_t limit) {
+  Report list = Report::array();
+  for (const std::string& what : lost) {
+    if (list.size() == limit) break;
+    list.push_back({{"left_out", what}});
+  }
+  return list;
+}
+
+void salvage(const SalvageOptions& options) {
+  if (is_space(options.from))
+    throw Exception(Code::kInvalid,
+                    options.from + ": an address space; only pools can be salvaged");
+  struct stat status{};
+  if (::lstat(options.to.c_str(), &status) == 0)
+    throw Exception(Code::kExists, options.to + ": exists already; name a pool that does not");
+  Wreck wreck(options.from);
+  std::uint64_t entries = 0;
+  Report roots = Report::array();
+  {
+    Pool copy = Pool::create(options.to, options_for(wreck.pool(), options.from)).value();
+    Progress progress("salvaging", wreck.roots().size());
+    for (const Wreck::Root& root : wreck.roots()) {
+      progress.show(roots.size());
+      const KnownType* known = find_known_type(root.type);
+      const std::size_t before = wreck.lost().size();
+      std::uint64_t saved = 0;
+      if (known != nullptr && known->bytes == root.bytes && known->salvage != nullptr) {
+        saved = known->salvage(wreck, root, &copy);
+      } else {
+        wreck.lose("root '" + root.name + "': of a type of which this tool cannot prove anything");
+      }
+      entries += saved;
+      roots.push_back(
+          {{"root", root.name}, {"entries", saved}, {"left_out", wreck.lost().size() - before}});
+    }
+    copy.checkpoint();
+    if (wreck.strays() > 0)
+      wreck.lose(std::to_string(wreck.strays()) + " objects of the heap that no link leads to");
+  }
+  print({{"from", options.from},
+         {"to", options.to},
+         {"entries", entries},
+         {"left_out", wreck.lost().size()},
+         {"roots", roots},
+         {"what_was_left_out", list_of(wreck.lost(), options.limit)}},
+        options.json);
+  if (!wreck.lost().empty()) leave_with(kNegative);
+}
+
+}  // namespace
+
+void add_salvage_command(Command app) {
+  auto options = std::make_shared<SalvageOptions>();
+  Command command =
+      app.add_subcommand("salvage", "Copy what can be proved of a damaged pool into a new one");
+  command.add_option("FROM", options->from, "The damaged pool").required();
+  command.add_option("TO", options->to, "The new pool; must not exist yet").required();
+  add_count(command, "--limit", options->limit, "How much of what was left out to list")
+      .show_default();
+  add_json_flag(command, options->json);
+  command.callback([options] { salvage(*options); });
+  command.footer(
+      "Taken are the entries of maps, vectors and strings that the links still lead to and that "
+      "agree with what is\naround them, and those that a broken link no longer leads to, as long "
+      "as "
+      "no other object could be meant.\nWhat is lost of a vector is zero in the copy. Roots of "
+      "other "
+      "types are left out. The damaged pool is never\nchanged; values have no checksum, so a "
+      "changed one is copied as it is.\n"
+      "Exit codes: 0 nothing had to be left out; 1 something was; 3 there is nothing to salvage "
+      "from.\n\nExample:  perdure check words.pool || perdure salvage words.pool fresh.pool");
+}
+
+}  // namespace perdure::tools
