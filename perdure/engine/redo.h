@@ -236,8 +236,9 @@ class Redo : public EngineOn<D> {
   void publish(std::span<const MaskedWrite> writes, std::size_t slot_index) override {
     refuse_if_poisoned();
     // Its own: this may run while a commit's record is being spilled.
-    std::vector<Word> record(1, 0);
-    record::encode_entries(writes, record);
+    std::vector<Word> words(record::kStatementWords + 1, 0);
+    record::encode_entries(writes, words);
+    const std::span<Word> record = std::span(words).subspan(record::kStatementWords);
     LogLatch latch = make_room(slot_index, record.size(), writes.size());
     const CommitWindow window(*parts_.clock, parts_.logs->slot(slot_index));
     append(slot_index, latch, window.timestamp(), record, true);
@@ -355,6 +356,24 @@ class Redo : public EngineOn<D> {
     if (any && !domain_.fence(Site::kInPlaceFence)) fail();
   }
 
+  /// The record, with how far the log that all threads share is durable, once for each time that this
+  /// changes: once for each write of the device at most.
+  /// Requires: the log latch; room for kStatementWords before the record.
+  std::span<Word> with_statement(std::span<Word> record) {
+    if constexpr (PostingDomain<D>) {
+      const std::uint64_t durable = shared_ ? horizon_.durable() : 0;
+      if (durable <= stated_durable_) return record;
+      // The place of a spilled record stands in a record of its own.
+      if (record::entry_kind(record[1]) == record::Kind::kSpill) return record;
+      stated_durable_ = durable;
+      Word* const begin = record.data() - record::kStatementWords;
+      record::state_durable(parts_.region->superblock().root_offset, durable, begin + 1);
+      return {begin, record.size() + record::kStatementWords};
+    } else {
+      return record;
+    }
+  }
+
   /// Errors: throws Exception kPoisoned when the storage failed, or memory: whether the record is
   /// durable is then not known, and decided at the next open.
   void append(std::size_t slot_index, LogLatch& latch, std::uint64_t timestamp,
@@ -362,6 +381,7 @@ class Redo : public EngineOn<D> {
     try {
       LogSlot& mine = parts_.logs->slot(slot_index);
       LogSlot& slot = log_slot(slot_index);
+      record = with_statement(record);
       const std::uint32_t crc = record::checksum(timestamp, {record.data() + 1, record.size() - 1});
       record[0] = record::header(timestamp, crc);
       const std::uint64_t start = slot.log->tail();
@@ -499,7 +519,7 @@ class Redo : public EngineOn<D> {
     auto& lines = parts_.logs->slot(slot_index).unflushed_lines;
     lines.reserve(lines.size() + most_lines);
     LogSlot& slot = log_slot(slot_index);
-    const std::uint64_t words = slot.log.log_words(payload);
+    const std::uint64_t words = slot.log.log_words(payload + record::kStatementWords);
     for (;;) {
       LogLatch latch;
       if (shared_) latch = LogLatch(log_latch_);
@@ -618,6 +638,7 @@ class Redo : public EngineOn<D> {
 
   const bool shared_;  // one log for all threads
   DurableHorizon horizon_;
+  std::uint64_t stated_durable_ = 0;  // by the last record that does; under the log latch
   const bool has_crc_step_ = has_crc32c_step();
   Mutex log_latch_;  // the right to append to it
   Shared<bool> shared_half_full_{false};

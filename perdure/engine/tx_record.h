@@ -35,12 +35,15 @@ inline std::uint64_t most_record_words(Tx& tx) {
 }
 
 /// Encodes the record of `tx` in memory of this thread; without the entries of what it wrote in bulk,
-/// if these are left out. Whoever draws the commit timestamp fills in the first word.
+/// if these are left out. Whoever draws the commit timestamp fills in the first word. Before it there is
+/// room for kStatementWords.
 /// Throws: std::bad_alloc.
 inline std::span<Word> encode(Tx& tx, bool leave_out_bulk = false) {
   WordBuffer& buffer = of_this_thread<WordBuffer, struct Encoded>();
   const std::uint64_t most = most_record_words(tx);
-  Word* const begin = buffer.room(leave_out_bulk ? most - tx.bulk().entry_words() : most);
+  Word* const begin = record::kStatementWords +
+                      buffer.room(record::kStatementWords +
+                                  (leave_out_bulk ? most - tx.bulk().entry_words() : most));
   Word* end = begin + 1;
   for (const Tx::InPlace& object : tx.in_place()) {
     if (object.used()) end = record::encode_in_place(object.begin, object.bytes / kWordBytes, end);

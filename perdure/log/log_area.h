@@ -254,7 +254,7 @@ class LogArea {
   std::optional<std::uint64_t> unseal_long_head(Word sealed);
   RecordLog log_at(std::size_t index, RingLayout layout, std::uint64_t head) const;
   std::unique_ptr<SideLog> side_log_at(std::size_t index, RingLayout layout) const;
-  Result<void> find_hole(std::size_t index, std::uint64_t end, std::uint64_t retired);
+  Result<void> find_hole(std::size_t index, std::uint64_t end, std::uint64_t last);
   bool erase_remains(AnyDomain& domain, LogSlot& slot);
   static void mark_unused(Primitives& primitives, const LogSlot& slot);
   Result<void> read_retired_timestamp();

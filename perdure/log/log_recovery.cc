@@ -29,6 +29,7 @@ Result<std::vector<LogArea::Record>> LogArea::collect(std::uint64_t& last_timest
       return found.error();
     RecordLog::Reader reader = slots_[i]->log.reader();
     std::uint64_t end = reader.position();
+    std::uint64_t last = retired_;
     for (;;) {
       Record next;
       const record::Found found = reader.read(next.timestamp, next.entries);
@@ -46,10 +47,13 @@ Result<std::vector<LogArea::Record>> LogArea::collect(std::uint64_t& last_timest
       }
       end = reader.position();
       if (next.timestamp <= retired_) continue;
+      last = std::max(last, next.timestamp);
       records.push_back(std::move(next));
     }
-    if (auto whole = find_hole(i, end, retired_); !whole) return whole.error();
     slots_[i]->searched = dirty_[i] || !region_->unchanged_since(retired_);
+    if (slots_[i]->searched || slots_[i]->log.lines() != nullptr) {
+      if (auto whole = find_hole(i, end, last); !whole) return whole.error();
+    }
     dirty_[i] = dirty_[i] || (slots_[i]->searched && slots_[i]->log.has_remains(end));
   }
   for (const Record& record : records) last_timestamp = std::max(last_timestamp, record.timestamp);
@@ -63,20 +67,42 @@ Result<std::vector<LogArea::Record>> LogArea::collect(std::uint64_t& last_timest
   return records;
 }
 
-/// An append begins only when all before it are durable. So where a whole one stands behind `end`,
-/// at which reading ended, it was not a power cut that ended it. (What a recovery that was cut has
-/// erased was retired, and what it found torn is not whole.) Errors: kCorrupt.
-Result<void> LogArea::find_hole(std::size_t index, std::uint64_t end, std::uint64_t retired) {
-  const LineLog* const log = slots_[index]->log.lines();
-  if (log == nullptr) return {};
-  const std::uint64_t limit = log->head() + log->ring().count;
-  for (std::uint64_t at = end; (at = log->next_first_line(at)) < limit; at += LineLog::kLineWords) {
-    LineLog::Reader reader(log->ring(), at, limit);
-    std::uint64_t timestamp = 0;
-    if (record::read(reader, timestamp, entries_) == record::Found::kRecord && timestamp > retired)
-      return damaged("log " + std::to_string(index) + ", the record at word " +
-                     std::to_string(end) + " is missing, but one at word " + std::to_string(at) +
-                     " follows");
+/// In a line log, an append begins only when all before it are durable. So where a whole one stands
+/// behind `end`, at which reading ended, it was not a power cut that ended it. (What a recovery that was
+/// cut has erased was retired, and what it found torn is not whole.) A torn-bit log may be many
+/// threads', which do not wait for each other: there it is damage where a record behind `end` says
+/// that one after `last`, the last that was read or is retired, was durable.
+/// Errors: kCorrupt.
+Result<void> LogArea::find_hole(std::size_t index, std::uint64_t end, std::uint64_t last) {
+  const auto missing = [&](std::uint64_t at) {
+    return damaged("log " + std::to_string(index) + ", the record at word " + std::to_string(end) +
+                   " is missing, but one at word " + std::to_string(at) + " follows");
+  };
+  std::uint64_t timestamp = 0;
+  if (const LineLog* const log = slots_[index]->log.lines()) {
+    const std::uint64_t limit = log->head() + log->ring().count;
+    for (std::uint64_t at = end; (at = log->next_first_line(at)) < limit;
+         at += LineLog::kLineWords) {
+      LineLog::Reader reader(log->ring(), at, limit);
+      if (record::read(reader, timestamp, entries_) == record::Found::kRecord &&
+          timestamp > retired_)
+        return missing(at);
+    }
+    return {};
+  }
+  const TornbitLog& log = *slots_[index]->log.tornbit();
+  const std::uint64_t limit = log.end_of_remains(end);
+  for (std::uint64_t at = end; at < limit; ++at) {
+    // Most places are told by the first word: it is not of this lap, or no timestamp that comes next.
+    TornbitLog::Reader first(log.ring(), at, limit);
+    Word header = 0;
+    if (!first.next(header)) continue;
+    timestamp = header & (kMaxTimestamp - 1);
+    if (timestamp <= last || timestamp - last > log.ring().count) continue;
+    TornbitLog::Reader reader(log.ring(), at, limit);
+    if (record::read(reader, timestamp, entries_) == record::Found::kRecord &&
+        record::stated_durable(entries_) > last && record::stated_durable(entries_) < timestamp)
+      return missing(at);
   }
   return {};
 }
@@ -197,6 +223,7 @@ Result<std::optional<LogArea::Kept>> LogArea::find_records_to_keep() {
     ++kept.records;
   }
   if (kept.records == 0) return None();
+  if (auto whole = find_hole(0, kept.end, kept.last_timestamp); !whole) return whole.error();
   return std::optional<Kept>(kept);
 }
 

@@ -101,6 +101,22 @@ inline Word* encode_in_place(Offset begin, std::uint64_t words, Word* out) {
   return out;
 }
 
+/// An entry that changes nothing: a masked one at the place of the root table, whose mask is empty. Its
+/// value is a timestamp: when this record was appended, all up to that one was durable in its log. So
+/// where one of those is missing, no power cut has taken it.
+inline constexpr std::size_t kStatementWords = 3;
+inline void state_durable(Offset root_table, std::uint64_t timestamp, Word* out) {
+  out[0] = entry_head(root_table, 1, Kind::kMasked);
+  out[1] = timestamp;
+  out[2] = 0;
+}
+/// The timestamp of such an entry, if it is the first; 0: none.
+inline std::uint64_t stated_durable(std::span<const Word> entries) {
+  const bool states = entries.size() > kStatementWords && entry_kind(entries[0]) == Kind::kMasked &&
+                      entries[2] == 0;
+  return states ? entries[1] : 0;
+}
+
 /// The first word of a record. `crc`: of the timestamp and the entries.
 constexpr Word header(std::uint64_t timestamp, std::uint32_t crc) {
   return timestamp | Word{folded(crc)} << 48;
@@ -180,7 +196,8 @@ bool for_each(std::span<const Word> entries, Apply apply, Spill spill, InPlace i
               offset += kWordBytes;
             }
             return true;
-          case Kind::kMasked: return apply(MaskedWrite{offset, values[0], values[1]});
+          case Kind::kMasked:
+            return values[1] == 0 || apply(MaskedWrite{offset, values[0], values[1]});
           case Kind::kSpill: return spill(offset, values[0], values[1]);
           case Kind::kInPlace: return in_place(offset, count);
         }
@@ -194,7 +211,8 @@ bool for_each_extent(std::span<const Word> entries, Visit visit, Spill spill) {
   return for_each_entry(
       entries, [&](Kind kind, Offset offset, std::uint64_t count, std::span<const Word> values) {
         if (kind == Kind::kSpill) return spill(offset, values[0], values[1]);
-        if (kind != Kind::kInPlace) visit(offset, kind == Kind::kRun ? count : 1);
+        const bool changes = kind == Kind::kMasked ? values[1] != 0 : kind != Kind::kInPlace;
+        if (changes) visit(offset, kind == Kind::kRun ? count : 1);
         return true;
       });
 }
