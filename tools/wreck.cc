@@ -38,12 +38,13 @@ bool mend(RootEntry& entry, const std::vector<Reachability::Object>& live) {
 
 }  // namespace
 
-Wreck::Wreck(const std::string& path) : pool_(inspect_pool(path, &lost_).value()) {
+Wreck::Wreck(const std::string& path) : pool_(inspect_wreck(path, lost_).value()) {
   core_of(pool_).heap().for_each_object(
       [&](Offset offset, std::uint64_t bytes) { live_.push_back({offset, bytes}); });
   std::sort(live_.begin(), live_.end(),
             [](const auto& a, const auto& b) { return a.offset < b.offset; });
   reached_.resize(live_.size());
+  owned_.resize(live_.size());
   find_roots();
   survey();
 }
@@ -57,10 +58,8 @@ void Wreck::find_roots() {
     const RootEntry vacant{};
     if (std::memcmp(&entry, &vacant, sizeof(entry)) == 0) continue;
     if (!is_whole(entry) && !mend(entry, live_)) continue;  // said when the pool was opened
-    const auto at = std::lower_bound(
-        live_.begin(), live_.end(), entry.object,
-        [](const Reachability::Object& object, Offset wanted) { return object.offset < wanted; });
-    if (at == live_.end() || at->offset != entry.object || at->bytes < entry.bytes) continue;
+    const auto at = find(entry.object);
+    if (at == live_.end() || at->bytes < entry.bytes) continue;
     roots_.push_back({{entry.name.data(), ::strnlen(entry.name.data(), entry.name.size())},
                       entry.type,
                       entry.object,
@@ -79,15 +78,23 @@ void Wreck::survey() {
     }
   }
   // Where all is sound and yet something is left over, a link that is zero looks like nothing.
-  if (damaged_.empty() && strays() > 0) damaged_ = empty_;
+  if (damaged_.empty() && strays() > 0) {
+    damaged_ = empty_;
+    owned_.assign(live_.size(), false);
+  }
   surveying_ = false;
 }
 
-std::size_t Wreck::index_of(Offset offset) const {
+Wreck::Objects::const_iterator Wreck::find(Offset offset) const {
   const auto found = std::lower_bound(
       live_.begin(), live_.end(), offset,
       [](const Reachability::Object& object, Offset wanted) { return object.offset < wanted; });
-  if (found == live_.end() || found->offset != offset)
+  return found != live_.end() && found->offset == offset ? found : live_.end();
+}
+
+std::size_t Wreck::index_of(Offset offset) const {
+  const auto found = find(offset);
+  if (found == live_.end())
     throw Exception(Code::kCorrupt,
                     "refers to byte " + std::to_string(offset) + ", where no live object starts");
   return static_cast<std::size_t>(found - live_.begin());

@@ -26,9 +26,10 @@ class Wreck {
     std::uint64_t bytes;
   };
 
-  /// Opens a private copy of the file. What is damaged in its heap and its root table goes to
-  /// lost(); of an entry of the table one flipped bit, or all of its link, is put right in the copy.
-  /// Errors: throws Exception; superblock and logs have to be whole.
+  /// Opens a private copy of the file. What is damaged in its logs, its heap and its root table goes
+  /// to lost(). Of a damaged log it takes what comes before; of an entry of the table one flipped bit,
+  /// or all of its link, is put right in the copy.
+  /// Errors: throws Exception; the superblock and the heads of the logs have to be whole.
   explicit Wreck(const std::string& path);
 
   Pool& pool() { return pool_; }
@@ -56,6 +57,8 @@ class Wreck {
     }
     for (std::size_t i = 0; i < live_.size(); ++i)
       reached_[i] = reached_[i] || finder.reached[i] || finder.doubted[i];
+    for (std::size_t i = 0; surveying_ && !is_damaged(root) && i < live_.size(); ++i)
+      owned_[i] = owned_[i] || finder.reached[i];
   }
 
  private:
@@ -70,9 +73,13 @@ class Wreck {
     detail::Room visit(Offset offset) {
       const std::size_t index = wreck.index_of(offset);
       if (reached[index]) refuse_second_link(offset);
+      if (!wreck.surveying_ && wreck.owned_[index] && wreck.is_damaged(root))
+        throw Exception(Code::kCorrupt, "the object at byte " + std::to_string(offset) +
+                                            " belongs to a root that is sound");
       reached[index] = true;
       return wreck.room(index);
     }
+    bool is_live(Offset offset) const { return wreck.find(offset) != wreck.live_.end(); }
     detail::Room visit_only(Offset offset) {
       const std::size_t index = wreck.index_of(offset);
       if (wreck.surveying_ && reached[index]) wreck.shared_.insert(offset);
@@ -108,9 +115,14 @@ class Wreck {
     }
   };
 
+  using Objects = std::vector<Reachability::Object>;
+  Objects::const_iterator find(Offset offset) const;
   /// Throws when no live object starts there.
   std::size_t index_of(Offset offset) const;
   detail::Room room(std::size_t index) const;
+  bool is_damaged(const Root& root) const {
+    return std::find(damaged_.begin(), damaged_.end(), root.object) != damaged_.end();
+  }
   /// Where only one root leads to damage, what no link leads to is its.
   bool may_claim(const Root& root) const {
     return !surveying_ && damaged_.size() == 1 && damaged_[0] == root.object;
@@ -125,9 +137,10 @@ class Wreck {
   std::vector<std::string> lost_;
   Pool pool_;
   std::vector<Root> roots_;
-  std::vector<Reachability::Object> live_;  // by offset
+  Objects live_;  // by offset
   bool surveying_ = true;
   std::vector<bool> reached_;    // of the live objects, by any root
+  std::vector<bool> owned_;      // by a root that is sound
   std::vector<Offset> damaged_;  // root objects that lead to damage
   std::vector<Offset> empty_;    // root objects that lead nowhere
   std::set<Offset> shared_;      // to which several links lead where one should

@@ -195,13 +195,30 @@ Result<Pool> inspect_pool(const std::string& path, std::vector<std::string>* fin
   return inspect_region(std::move(region).value(), findings);
 }
 
-Result<Pool> inspect_region(std::unique_ptr<Region> region, std::vector<std::string>* findings) {
-  auto core = PoolCore::open(std::move(region), {[](const EngineParts& parts) {
-                               return std::make_unique<Redo<Dram>>(parts, Dram{});
-                             }},
-                             16, nullptr, findings);
+namespace {
+
+Result<Pool> inspect(std::unique_ptr<Region> region, std::vector<std::string>* findings,
+                     std::vector<std::string>* log_damage) {
+  EngineSource source;
+  source.make = [](const EngineParts& parts) {
+    return std::make_unique<Redo<Dram>>(parts, Dram{});
+  };
+  source.log_damage = log_damage;
+  auto core = PoolCore::open(std::move(region), source, 16, nullptr, findings);
   if (!core) return core.error();
   return PoolAccess::pool(std::move(core).value());
+}
+
+}  // namespace
+
+Result<Pool> inspect_region(std::unique_ptr<Region> region, std::vector<std::string>* findings) {
+  return inspect(std::move(region), findings, nullptr);
+}
+
+Result<Pool> inspect_wreck(const std::string& path, std::vector<std::string>& findings) {
+  auto region = Region::open_file(path, DomainKind::kAuto, Region::Access::kInspect);
+  if (!region) return region.error();
+  return inspect(std::move(region).value(), &findings, &findings);
 }
 
 void* Pool::make_root(Tx& tx, std::string_view name, std::uint64_t type, std::uint64_t bytes) {

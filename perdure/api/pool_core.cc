@@ -140,6 +140,7 @@ Result<std::unique_ptr<PoolCore>> PoolCore::open(std::unique_ptr<Region> region,
   core->storage_ = std::move(storage);
   core->logs_ = std::make_unique<LogArea>(*core->region_, source.side_logs);
   if (auto opened = core->logs_->open(); !opened) return opened.error();
+  if (source.log_damage != nullptr) core->logs_->take_what_is_whole(*source.log_damage);
   core->heap_ = std::make_unique<Heap>(*core->region_);
   core->engine_ =
       source.make({core->region_.get(), &core->clock_, core->heap_.get(), core->logs_.get()});

@@ -246,8 +246,8 @@ class hash_map {
   /// Verifies everything the map says about itself and calls `visit(offset)` for each heap object
   /// that it owns, before it looks into it. Returns what is wrong first, if anything. Ends on any
   /// bytes, given a Tx that survives any address and a `visit` that throws on an offset where no
-  /// live object starts and on one it has seen. What `visit` returns is the object's size, if it
-  /// returns anything.
+  /// live object starts and on one it has seen. What `visit` returns is the object's size or its
+  /// detail::Room, if it returns anything.
   template <Transaction Tx, class F>
   std::optional<std::string> audit(Tx& tx, F&& visit) const {
     const pptr<Table> at = tx.load(table_);

@@ -6,6 +6,7 @@
 // hears what is found:
 //   visit(offset)         the room of the live object that starts there; throws if there is none, or
 //                         if it was asked for before
+//   is_live(offset)       whether a live object starts there
 //   visit_only(offset)    the same; where several links lead there it throws for each of them
 //   release(offset)       it is not what was looked for: as if visit() had not been asked
 //   doubt(offset)         it stands where it does not belong: visit() may be asked for it once more,
@@ -142,12 +143,27 @@ class BucketSalvage {
       for (std::size_t i = 0; i < table_.segments.size(); ++i)
         only = only && (i == segment.index || tx_.load(table_.segments[i]) != at);
       if (only) {
-        heads_[segment.index] =
+        const pptr<Node>* const heads =
             object_at(tx_, finder_, what, at, (segment.end - segment.first) * sizeof(pptr<Node>));
+        if (heads != nullptr && holds_links(heads, std::min(segment.end, buckets_) - first)) {
+          heads_[segment.index] = heads;
+        } else if (heads != nullptr) {
+          finder_.release(at.offset);
+          finder_.lose(what + ": " + at_offset(at.offset) + " holds something else");
+        }
       } else {
         finder_.lose(what + " is another's, too");
       }
     }
+  }
+  /// But for one, which may be damaged.
+  bool holds_links(const pptr<Node>* heads, std::uint64_t count) {
+    unsigned others = 0;
+    for (std::uint64_t i = 0; i < count && others < 2; ++i) {
+      const pptr<Node> link = tx_.load(heads[i]);
+      if (link && link != Buckets::kUnsplit && !finder_.is_live(link.offset)) ++others;
+    }
+    return others < 2;
   }
   /// Null: not known.
   const pptr<Node>* head(std::uint64_t number) const {

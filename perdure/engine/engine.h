@@ -103,6 +103,8 @@ struct EngineSource {
   std::function<std::unique_ptr<Engine>(const EngineParts&)> make;
   /// Set for an engine with side logs.
   const SideLogFormat* side_logs = nullptr;
+  /// Set for a pool of which only what comes before damage in a log is wanted.
+  std::vector<std::string>* log_damage = nullptr;
 };
 
 }  // namespace perdure

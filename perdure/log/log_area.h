@@ -125,6 +125,10 @@ class LogArea {
   ///   2. give the space back                 crash here ⇒ space that nobody reads
   [[nodiscard]] bool shorten(Primitives& primitives);
 
+  /// From now on damage in a log ends it, and is told to `findings`; what comes before is recovered. For
+  /// private copies of which all that can be had is wanted.
+  void take_what_is_whole(std::vector<std::string>& findings) { log_damage_ = &findings; }
+
   struct Record {
     std::uint64_t timestamp;
     std::vector<Word> entries;  // kRun and kMasked only, perhaps none: see collect()
@@ -254,6 +258,7 @@ class LogArea {
   std::optional<std::uint64_t> unseal_long_head(Word sealed);
   RecordLog log_at(std::size_t index, RingLayout layout, std::uint64_t head) const;
   std::unique_ptr<SideLog> side_log_at(std::size_t index, RingLayout layout) const;
+  Result<void> collect_log(std::size_t index, bool check_targets, std::vector<Record>& records);
   Result<void> find_hole(std::size_t index, std::uint64_t end, std::uint64_t last);
   bool erase_remains(AnyDomain& domain, LogSlot& slot);
   static void mark_unused(Primitives& primitives, const LogSlot& slot);
@@ -279,6 +284,7 @@ class LogArea {
 
   Region* region_;
   const SideLogFormat* side_;
+  std::vector<std::string>* log_damage_ = nullptr;
   std::vector<std::unique_ptr<LogSlot>> slots_;
   std::uint64_t rings_ = 1;  // that the first log takes: a power of two
   Word prepared_for_ = 0;    // the torn bit of the lap that its other half has been prepared for

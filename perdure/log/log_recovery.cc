@@ -27,34 +27,9 @@ Result<std::vector<LogArea::Record>> LogArea::collect(std::uint64_t& last_timest
     if (is_virgin(i)) continue;
     if (auto found = collect_side_log(i, retired_, check_targets, records); !found)
       return found.error();
-    RecordLog::Reader reader = slots_[i]->log.reader();
-    std::uint64_t end = reader.position();
-    std::uint64_t last = retired_;
-    for (;;) {
-      Record next;
-      const record::Found found = reader.read(next.timestamp, next.entries);
-      if (found == record::Found::kNothing) break;
-      const auto bad = [&](const char* what) {
-        return damaged("log " + std::to_string(i) + ", the record at word " + std::to_string(end) +
-                       what);
-      };
-      if (found == record::Found::kCorrupt) return bad(" fails its checksum");
-      dirty_[i] = true;
-      if (next.timestamp > retired_) {
-        if (next.timestamp >= kMaxTimestamp) return bad(" has a timestamp that is out of range");
-        if (!expand_spill(next)) return bad(" names spilled entries that fail their checksum");
-        if (check_targets && !targets_valid(next)) return bad(" writes outside the pool's data");
-      }
-      end = reader.position();
-      if (next.timestamp <= retired_) continue;
-      last = std::max(last, next.timestamp);
-      records.push_back(std::move(next));
-    }
-    slots_[i]->searched = dirty_[i] || !region_->unchanged_since(retired_);
-    if (slots_[i]->searched || slots_[i]->log.lines() != nullptr) {
-      if (auto whole = find_hole(i, end, last); !whole) return whole.error();
-    }
-    dirty_[i] = dirty_[i] || (slots_[i]->searched && slots_[i]->log.has_remains(end));
+    auto read = collect_log(i, check_targets, records);
+    if (!read && log_damage_ == nullptr) return read.error();
+    if (!read) log_damage_->push_back(read.error().message);
   }
   for (const Record& record : records) last_timestamp = std::max(last_timestamp, record.timestamp);
   std::sort(records.begin(), records.end(),
@@ -65,6 +40,39 @@ Result<std::vector<LogArea::Record>> LogArea::collect(std::uint64_t& last_timest
   }
   forget_overtaken(records);
   return records;
+}
+
+/// collect() for one log: what is whole up to the first damage. Errors: kCorrupt.
+Result<void> LogArea::collect_log(std::size_t index, bool check_targets,
+                                  std::vector<Record>& records) {
+  LogSlot& slot = *slots_[index];
+  RecordLog::Reader reader = slot.log.reader();
+  std::uint64_t end = reader.position();
+  std::uint64_t last = retired_;
+  for (;;) {
+    Record next;
+    const record::Found found = reader.read(next.timestamp, next.entries);
+    if (found == record::Found::kNothing) break;
+    dirty_[index] = true;
+    const auto bad = [&](const char* what) {
+      return damaged("log " + std::to_string(index) + ", the record at word " +
+                     std::to_string(end) + what);
+    };
+    if (found == record::Found::kCorrupt) return bad(" fails its checksum");
+    if (next.timestamp > retired_) {
+      if (next.timestamp >= kMaxTimestamp) return bad(" has a timestamp that is out of range");
+      if (!expand_spill(next)) return bad(" names spilled entries that fail their checksum");
+      if (check_targets && !targets_valid(next)) return bad(" writes outside the pool's data");
+    }
+    end = reader.position();
+    if (next.timestamp <= retired_) continue;
+    last = std::max(last, next.timestamp);
+    records.push_back(std::move(next));
+  }
+  slot.searched = dirty_[index] || !region_->unchanged_since(retired_);
+  dirty_[index] = dirty_[index] || (slot.searched && slot.log.has_remains(end));
+  if (!slot.searched && slot.log.lines() == nullptr) return {};
+  return find_hole(index, end, last);
 }
 
 /// In a line log, an append begins only when all before it are durable. So where a whole one stands
@@ -131,7 +139,7 @@ Result<void> LogArea::collect_side_log(std::size_t index, std::uint64_t retired,
 Result<RecoveryReport> LogArea::recover(Primitives& primitives, Records what) {
   AnyDomain domain(primitives);
   RecoveryReport report;
-  if (what == Records::kKeep) {
+  if (what == Records::kKeep && log_damage_ == nullptr) {
     auto kept = keep_records(domain);
     if (!kept) return kept.error();
     if (kept.value()) return *kept.value();

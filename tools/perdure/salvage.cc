@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // salvage: a new pool with what can be proved of a damaged one.
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "perdure/expert.h"
 #include "perdure/region/layout.h"
@@ -44,6 +45,29 @@ Report list_of(const std::vector<std::string>& lost, std::uint64_t limit) {
   return list;
 }
 
+/// Fills the new pool. Returns what to say of each root.
+Report fill(Pool& copy, Wreck& wreck) {
+  Report roots = Report::array();
+  Progress progress("salvaging", wreck.roots().size());
+  for (const Wreck::Root& root : wreck.roots()) {
+    progress.show(roots.size());
+    const KnownType* known = find_known_type(root.type);
+    const std::size_t before = wreck.lost().size();
+    std::uint64_t saved = 0;
+    if (known != nullptr && known->bytes == root.bytes && known->salvage != nullptr) {
+      saved = known->salvage(wreck, root, &copy);
+    } else {
+      wreck.lose("root '" + root.name + "': of a type of which this tool cannot prove anything");
+    }
+    roots.push_back(
+        {{"root", root.name}, {"entries", saved}, {"left_out", wreck.lost().size() - before}});
+  }
+  if (wreck.strays() > 0)
+    wreck.lose(std::to_string(wreck.strays()) + " objects of the heap that no link leads to");
+  copy.checkpoint();
+  return roots;
+}
+
 void salvage(const SalvageOptions& options) {
   if (is_space(options.from))
     throw Exception(Code::kInvalid,
@@ -52,29 +76,18 @@ void salvage(const SalvageOptions& options) {
   if (::lstat(options.to.c_str(), &status) == 0)
     throw Exception(Code::kExists, options.to + ": exists already; name a pool that does not");
   Wreck wreck(options.from);
-  std::uint64_t entries = 0;
-  Report roots = Report::array();
+  Report roots;
   {
     Pool copy = Pool::create(options.to, options_for(wreck.pool(), options.from)).value();
-    Progress progress("salvaging", wreck.roots().size());
-    for (const Wreck::Root& root : wreck.roots()) {
-      progress.show(roots.size());
-      const KnownType* known = find_known_type(root.type);
-      const std::size_t before = wreck.lost().size();
-      std::uint64_t saved = 0;
-      if (known != nullptr && known->bytes == root.bytes && known->salvage != nullptr) {
-        saved = known->salvage(wreck, root, &copy);
-      } else {
-        wreck.lose("root '" + root.name + "': of a type of which this tool cannot prove anything");
-      }
-      entries += saved;
-      roots.push_back(
-          {{"root", root.name}, {"entries", saved}, {"left_out", wreck.lost().size() - before}});
+    try {
+      roots = fill(copy, wreck);
+    } catch (...) {
+      ::unlink(options.to.c_str());
+      throw;
     }
-    copy.checkpoint();
-    if (wreck.strays() > 0)
-      wreck.lose(std::to_string(wreck.strays()) + " objects of the heap that no link leads to");
   }
+  std::uint64_t entries = 0;
+  for (const Report& root : roots) entries += root["entries"].get<std::uint64_t>();
   print({{"from", options.from},
          {"to", options.to},
          {"entries", entries},
@@ -100,10 +113,8 @@ void add_salvage_command(Command app) {
   command.footer(
       "Taken are the entries of maps, vectors and strings that the links still lead to and that "
       "agree with what is\naround them, and those that a broken link no longer leads to, as long "
-      "as "
-      "no other object could be meant.\nWhat is lost of a vector is zero in the copy. Roots of "
-      "other "
-      "types are left out. The damaged pool is never\nchanged; values have no checksum, so a "
+      "as no other object could be meant.\nWhat is lost of a vector is zero in the copy. Roots of "
+      "other types are left out. The damaged pool is never\nchanged; values have no checksum, so a "
       "changed one is copied as it is.\n"
       "Exit codes: 0 nothing had to be left out; 1 something was; 3 there is nothing to salvage "
       "from.\n\nExample:  perdure check words.pool || perdure salvage words.pool fresh.pool");
