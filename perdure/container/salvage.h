@@ -6,8 +6,8 @@
 // hears what is found:
 //   visit(offset)         the room of the live object that starts there; throws if there is none, or
 //                         if it was asked for before
-//   is_live(offset)       whether a live object starts there
 //   visit_only(offset)    the same; where several links lead there it throws for each of them
+//   is_live(offset)       whether a live object starts there
 //   release(offset)       it is not what was looked for: as if visit() had not been asked
 //   doubt(offset)         it stands where it does not belong: visit() may be asked for it once more,
 //                         from where it does, but it is no stray
