@@ -69,11 +69,11 @@ void Wreck::find_roots() {
 
 void Wreck::survey() {
   for (const Root& root : roots_) {
+    reached_[index_of(root.object)] = true;
     const KnownType* known = find_known_type(root.type);
     if (known != nullptr && known->bytes == root.bytes && known->salvage != nullptr) {
       known->salvage(*this, root, nullptr);
     } else {
-      reached_[index_of(root.object)] = true;
       damaged_.push_back(root.object);  // what it leads to is not known: it may be any object
     }
   }

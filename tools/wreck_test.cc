@@ -198,6 +198,7 @@ TEST(WreckOfOthers, APieceOfAVectorIsLostAndTold) {
     Pool pool = Pool::create(path, options).value();
     auto* numbers = pool.root<vector<std::uint64_t>>("numbers");
     auto* text = pool.root<string>("text");
+    pool.root<std::uint64_t>("one that leads nowhere");
     pool.atomically([&](Tx& tx) {
       for (std::uint64_t i = 0; i < 100; ++i) numbers->push_back(tx, i * i);
       text->assign(tx, "a text");

@@ -63,7 +63,7 @@ Report fill(Pool& copy, Wreck& wreck) {
         {{"root", root.name}, {"entries", saved}, {"left_out", wreck.lost().size() - before}});
   }
   if (wreck.strays() > 0)
-    wreck.lose(std::to_string(wreck.strays()) + " objects of the heap that no link leads to");
+    wreck.lose(std::to_string(wreck.strays()) + " objects of the heap that no known link leads to");
   copy.checkpoint();
   return roots;
 }
