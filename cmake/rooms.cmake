@@ -115,9 +115,14 @@ function(perdure_tests folder)
 endfunction()
 
 function(perdure_test_executable target prefix label files link define needs)
+  # With AddressSanitizer's checks, optimizing tests takes up to four times as long.
+  set(test_optimization -O1)
+  if(PERDURE_SANITIZE MATCHES "address")
+    set(test_optimization -O0)
+  endif()
   add_executable(${target} ${files})
   set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
-  target_compile_options(${target} PRIVATE -O1)
+  target_compile_options(${target} PRIVATE ${test_optimization})
   target_compile_definitions(${target} PRIVATE ${define})
   # The standard library first: from an archive whatever defines a name is taken, also std::string's functions that were not
   # inlined; with them would come parts of the library that open an address space when they are loaded.
@@ -127,7 +132,7 @@ function(perdure_test_executable target prefix label files link define needs)
   if(NOT TARGET perdure_test_headers)
     file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/test_headers.cc CONTENT "")
     add_library(perdure_test_headers OBJECT ${PROJECT_BINARY_DIR}/test_headers.cc)
-    target_compile_options(perdure_test_headers PRIVATE -O1)
+    target_compile_options(perdure_test_headers PRIVATE ${test_optimization})
     target_link_libraries(perdure_test_headers PRIVATE PkgConfig::GMOCK GTest::gtest Threads::Threads)
     target_precompile_headers(perdure_test_headers PRIVATE <gmock/gmock.h> <gtest/gtest.h> <filesystem> <fstream> <thread>
                               <random>)

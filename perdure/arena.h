@@ -61,6 +61,9 @@ struct ArenaOptions {
   /// How much log is written before it is brought home; it bounds what an opening reads. 0: a
   /// quarter of the capacity, 256 KiB to 64 MiB.
   std::uint64_t log_bytes = 0;
+  /// Opens an arena also if epochs that survived are lost by damage, with the newest one that can be
+  /// proved; see lost_epochs().
+  bool accept_older = false;
 
   // At creation only:
   std::uint64_t capacity_bytes = std::uint64_t{256} << 20;  // it does not grow
@@ -101,7 +104,8 @@ class Arena {
   /// bytes on disk.
   /// Errors: kExists, kInvalid, kBusy (the address is taken), kIo, kNoSpace.
   static Result<Arena> create(const std::string& path, const ArenaOptions& options = {});
-  /// Opens, validates and recovers.
+  /// Opens, validates and recovers. With kPower an epoch that is missing although a later one was
+  /// begun is damage, and refused.
   /// Errors: kNotFound, kBusy (in use, with the holder's pid; or its addresses are taken in this
   ///         process), kForeign, kVersion, kTruncated, kCorrupt, kIo, kPoisoned (the storage
   ///         refuses what recovery writes).
@@ -197,6 +201,9 @@ class Arena {
   }
 
   ArenaStats epoch() const;
+  /// How many epochs were committed and then lost, as opening found it: by damage, if accept_older
+  /// allowed that, or with kProcess by a power cut. At least so many: of what is gone, nobody knows.
+  std::uint64_t lost_epochs() const;
   ArenaTracking tracking() const;
   std::byte* address() const;
   std::uint64_t capacity() const { return heap_->capacity(); }

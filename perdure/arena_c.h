@@ -49,6 +49,8 @@ struct perdure_arena_settings {
   int durable;       /* PERDURE_ARENA_POWER */
   int tracking;      /* PERDURE_ARENA_AUTO */
   uint64_t log_bytes;
+  int accept_older; /* 1: opens also if epochs that survived are lost by damage, with the newest
+                       one that can be proved; else that is EBADMSG */
   /* At creation only: */
   uint64_t capacity_bytes; /* 256 MiB; it does not grow */
   uintptr_t address;       /* a multiple of 2 MiB; by default a free place is drawn */

@@ -8,4 +8,5 @@
 #include "perdure/container/rb_map.h"
 #include "perdure/container/string.h"
 #include "perdure/container/vector.h"
+#include "perdure/lost_pages.h"
 #include "perdure/pool.h"

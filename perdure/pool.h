@@ -23,6 +23,7 @@
 
 #include "perdure/engine/transaction.h"
 #include "perdure/error.h"
+#include "perdure/lost_pages.h"
 #include "perdure/options.h"
 #include "perdure/persistable.h"
 #include "perdure/pptr.h"
@@ -206,8 +207,9 @@ void begin_attempt(PoolCore& core, PoolContext& context, bool read_only);
 void commit_attempt(PoolCore& core, PoolContext& context, Durability durability);
 /// Called after a Conflict: rolls back, and waits a little.
 void retry_later(PoolCore& core, PoolContext& context);
-/// Called after an exception: rolls back, without another attempt.
-void abandon(PoolCore& core, PoolContext& context) noexcept;
+/// Called after an exception: rolls back, without another attempt. Errors: throws Exception
+/// kPoisoned if the pool has lost a page; what the transaction complains of may come from that.
+void abandon(PoolCore& core, PoolContext& context);
 
 }  // namespace detail
 
@@ -226,12 +228,12 @@ std::invoke_result_t<Body&> attempt(PoolCore& core, PoolContext& context, bool r
     try {
       if constexpr (std::is_void_v<std::invoke_result_t<Body&>>) {
         body();
-        if (context.attempts != 0 || !tx.end_unchanged())
+        if (context.attempts != 0 || detail::any_lost_page() || !tx.end_unchanged())
           detail::commit_attempt(core, context, durability);
         return;
       } else {
         auto result = body();
-        if (context.attempts != 0 || !tx.end_unchanged())
+        if (context.attempts != 0 || detail::any_lost_page() || !tx.end_unchanged())
           detail::commit_attempt(core, context, durability);
         return result;
       }

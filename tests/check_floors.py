@@ -31,7 +31,7 @@ FLOORS = {
     "object": 7,
 }
 # Files directly in perdure/ belong to one of two rooms: these doors, which everyone may see, or the faces.
-DOORS = {"error", "tx", "pptr", "options", "persistable"}
+DOORS = {"error", "tx", "pptr", "options", "persistable", "lost_pages"}
 DOOR_ROOM, FACE_ROOM = "base", "api"
 # Faces of rooms above that.
 HIGHER_FACES = {"object": "object", "nvheaps": "object"}

@@ -101,6 +101,28 @@ TEST_F(MemcachedToolTest, IncrementsOfSixteenClientsAreOneOrder) {
   EXPECT_EQ(*all.rbegin(), kClients * kEach);
 }
 
+TEST_F(MemcachedToolTest, AFileThatIsCutWhileItIsServedIsToldToEveryClient) {
+  start();
+  {
+    Talk filling = talk();
+    for (int i = 0; i < 300; ++i)
+      ASSERT_EQ(filling.ask(block("k" + std::to_string(i), std::string(1000, 'v'))), "STORED\r\n");
+  }
+  std::filesystem::resize_file(pool(), std::filesystem::file_size(pool()) / 8192 * 4096);
+  int refused = 0;
+  for (int i = 0; i < 300; ++i) {
+    const std::string answer = talk().ask("get k" + std::to_string(i) + "\r\n");
+    if (answer.starts_with("VALUE")) continue;
+    EXPECT_THAT(answer, HasSubstr("SERVER_ERROR " + pool() + ": the page at offset ")) << i;
+    ++refused;
+  }
+  EXPECT_GT(refused, 0);
+  // Of a storage that failed nothing can be served: it ends, and says why.
+  const int status = wait();
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) != 0) << status;
+  EXPECT_THAT(read(path("log")), HasSubstr("the page at offset "));
+}
+
 TEST_F(MemcachedToolTest, BadInputHarmsNobodyElse) {
   start();
   Talk good = talk();

@@ -9,8 +9,9 @@
 
 #include <filesystem>
 #include <fstream>
-#include <iterator>
+#include <sstream>
 #include <string>
+#include <utility>
 
 #include <gtest/gtest.h>
 
@@ -48,8 +49,9 @@ class TempDir {
 };
 
 inline std::string contents_of(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
+  std::ostringstream all;
+  all << std::ifstream(path, std::ios::binary).rdbuf();
+  return std::move(all).str();
 }
 
 /// As a test may be named.

@@ -11,6 +11,8 @@
 #include <fmt/core.h>
 
 #include "perdure/error.h"
+#include "perdure/lost_pages.h"
+#include "perdure/region/mapped_file.h"
 
 namespace perdure::tools {
 
@@ -102,6 +104,10 @@ understood; 3 the pool cannot be opened or used.)";
 
 /// What stays in the buffer counts as not written: a backup must not miss its end unseen.
 int leave(const char* name, int code) {
+  if (const auto lost = MappedFile::first_loss()) {
+    fmt::print(stderr, "{}: {}\n", name, lost->message);
+    code = kCannot;
+  }
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
   fmt::print(stderr, "{}: standard output: cannot be written; nothing in the pool was lost\n",
              name);
@@ -126,8 +132,9 @@ int run(const CommandLine& command_line, int argc, char** argv) {
     fmt::print(stderr, "{}: {}\nRun with --help for the ways to use it.\n", name, wrong.what());
     return kUsage;
   } catch (const Exception& error) {
+    if (error.code() == Code::kPoisoned && MappedFile::first_loss()) return leave(name, kCannot);
     fmt::print(stderr, "{}: {}\n", name, error.what());
-    return error.code() == Code::kInvalid ? kUsage : kCannot;
+    return leave(name, error.code() == Code::kInvalid ? kUsage : kCannot);
   } catch (const std::exception& error) {
     fmt::print(stderr, "{}: {}\n", name, error.what());
     return kCannot;
@@ -140,6 +147,7 @@ int run_command_line(const CommandLine& command_line, int argc, char** argv) noe
   // A reader that goes away (`perdure kv scan … | head`) ends this process quietly, as it does
   // every filter.
   std::signal(SIGPIPE, SIG_DFL);
+  survive_lost_pages();
   try {
     return run(command_line, argc, argv);
   } catch (...) {

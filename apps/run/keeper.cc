@@ -45,6 +45,7 @@ class UnsyncedStorage final : public Storage {
   }
   bool sync(Barrier) override { return true; }
   std::uint64_t bytes() const override { return file_.bytes(); }
+  Offset next_data(Offset at) override { return file_.next_data(at); }
 
  private:
   FileStorage file_;
@@ -93,11 +94,12 @@ void sync_directory(const std::string& directory) {
   if (folder.get() < 0 || ::fsync(folder.get()) != 0) throw Exception(io_error(directory));
 }
 
-EpochStore::Options store_options(bool power) {
+EpochStore::Options store_options(bool power, bool accept_older = false) {
   EpochStore::Options options;
   options.power = power;
   options.log_bytes = kLogBytes;
   options.features = checkpoint::kHoldsProgram;
+  options.accept_older = accept_older;
   return options;
 }
 
@@ -140,7 +142,7 @@ std::unique_ptr<Keeper> Keeper::create(const std::string& directory, const Optio
 std::unique_ptr<Keeper> Keeper::open(const std::string& directory, const Options& options) {
   std::unique_ptr<Keeper> self(new Keeper(directory, options));
   self->store_ = EpochStore::open(*self->log_, *self->home_, directory + "/image",
-                                  store_options(options.power))
+                                  store_options(options.power, options.accept_older))
                      .value();
   self->share(options);
   return self;
@@ -158,6 +160,10 @@ void Keeper::forget_last(const std::string& directory,
   const std::unique_ptr<Storage> storage = open_storage(directory + "/image", true);
   const auto store =
       EpochStore::open(*storage, *storage, directory + "/image", store_options(true), true).value();
+  if (store->lost().newest != 0 && store->lost().was_durable) {
+    if (may) may(store->epoch());
+    return;
+  }
   if (may && store->epoch() > 1) may(store->epoch() - 1);
   store->forget_last().value();
 }

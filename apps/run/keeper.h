@@ -36,6 +36,7 @@ class Keeper {
     std::uint64_t budget_millionths = 50'000;
     Recording recording = Recording::kAuto;
     bool full_only = false;
+    bool accept_older = false;  // opens also if epochs that survived a power cut are lost by damage
   };
   /// A new image. Errors: Exception: kIo.
   static std::unique_ptr<Keeper> create(const std::string& directory, const Options& options);
@@ -43,8 +44,8 @@ class Keeper {
   static std::unique_ptr<Keeper> open(const std::string& directory, const Options& options);
   /// What is there, read without changing it. Errors: as open().
   static Image inspect(const std::string& directory);
-  /// The newest epoch never was, if `may`, told of the one before, does not throw. Errors: as open(), and kNotFound: it is
-  /// the only one.
+  /// The newest epoch never was, if `may`, told of the one before, does not throw. Where newer ones are lost by damage, nothing
+  /// more is forgotten: `may` is told of the newest that is there. Errors: as open(), and kNotFound: it is the only one.
   static void forget_last(const std::string& directory,
                           const std::function<void(std::uint64_t before)>& may = {});
   ~Keeper();

@@ -306,8 +306,10 @@ int resume_program(const RunOptions& options) {
                                          "); nothing is left to resume");
   const Settings settings = read_settings(directory);
   if (options.back) go_back(directory);
+  Keeper::Options epochs = settings.epochs;
+  epochs.accept_older = options.back;
   bring_files_back(directory);
-  std::unique_ptr<Keeper> keeper = Keeper::open(directory, settings.epochs);
+  std::unique_ptr<Keeper> keeper = Keeper::open(directory, epochs);
   ImageReader reader = keeper->reader();
   const Image image = reader.image();
   Supervisor supervisor(directory, settings, std::move(keeper), &image);

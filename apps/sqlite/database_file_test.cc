@@ -215,7 +215,8 @@ TEST_P(DatabaseFileUnderPowerCuts, ChangesByWholeCommits) {
   if (papers::is_softwrap(GetParam())) scenario.truncation = Truncation::kWhenFull;
   if (kSanitized) scenario.steps = scenario.resume_steps = 1;
   crash::Options options;
-  options.full_limit = kSanitized ? 4 : 32;
+  options.full_limit = kSanitized ? 2 : 32;
+  if (kSanitized) options.most_points = 60;
   options.samples = kSanitized ? 1 : 2;
   options.nested_full_limit = 2;
   options.nested_samples = 1;

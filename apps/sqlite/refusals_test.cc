@@ -3,6 +3,7 @@
 // nothing that was acknowledged.
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <fstream>
 
@@ -203,6 +204,21 @@ TEST_P(Refusals, AFullPoolLosesNothing) {
   sql.must("VACUUM");
   sql.must("INSERT INTO t VALUES(randomblob(100000))");
   EXPECT_EQ(sql.ask("SELECT count(*) FROM t; PRAGMA integrity_check"), "6;ok");
+}
+
+TEST_P(Refusals, AFileThatIsCutWhileItIsOpenIsAnErrorAndNotTheEndOfTheProcess) {
+  Sql sql(uri(path));
+  sql.must("PRAGMA cache_size=10; CREATE TABLE t(v)");
+  for (int row = 0; row < 100; ++row) sql.must("INSERT INTO t VALUES(randomblob(50000))");
+  Sql other(uri(path + ".other"));
+  other.must("CREATE TABLE t(v)");
+  ErrorLog::instance().take();
+  ASSERT_EQ(::truncate(path.c_str(), std::filesystem::file_size(path) / 8192 * 4096), 0);
+  EXPECT_EQ(sql.run("SELECT sum(length(hex(v))) FROM t"), SQLITE_IOERR);
+  EXPECT_THAT(ErrorLog::instance().take(), HasSubstr(path + ": the page at offset "));
+  EXPECT_EQ(sql.run("INSERT INTO t VALUES(1)"), SQLITE_IOERR);
+  EXPECT_EQ(sql.run("SELECT sum(length(hex(v))) FROM t"), SQLITE_IOERR);
+  other.must("INSERT INTO t VALUES(1)");
 }
 
 /// Makes every write to the open file fail, as a storage does that is gone. (The descriptor is exchanged for one that cannot

@@ -21,6 +21,7 @@ TYPED_TEST(Layout, IsSoundWhereverAProcessIsKilledAndTheNextIsCut) {
   options.nest_every = ~std::uint64_t{0};
   options.nested_full_limit = 4;
   options.nested_samples = 1;
+  options.nested_most_points = 24;
   options.kill_every = 64;  // and at each flush and fence
   for (const crash::Model model : {crash::Model::kMemory, crash::Model::kFile}) {
     const crash::Report report = explore(subject_of(scenario), model, options);

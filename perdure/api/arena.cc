@@ -142,6 +142,7 @@ struct Arena::Core {
   std::unique_ptr<DirtyPages> dirty;
   checkpoint::ArenaHeap* heap = nullptr;
   std::unique_ptr<Epochs> epochs;
+  std::uint64_t lost_epochs = 0;
 
   Result<void> map();
 };
@@ -239,11 +240,17 @@ Result<Arena> Arena::open(const std::string& path, const ArenaOptions& options) 
   auto super = EpochStore::read_superblock(*core->log, path);
   if (!super) return super.error();
   const std::uint64_t capacity = super.value().capacity_bytes;
-  auto store = EpochStore::open(
-      *core->log, *core->home, path,
-      {options.durable == ArenaDurable::kPower, log_bytes_of(options, capacity), {}, {}});
+  auto store = EpochStore::open(*core->log, *core->home, path,
+                                {options.durable == ArenaDurable::kPower,
+                                 log_bytes_of(options, capacity),
+                                 {},
+                                 {},
+                                 0,
+                                 options.accept_older});
   if (!store) return store.error();
   core->store = std::move(store.value());
+  if (const std::uint64_t newest = core->store->lost().newest; newest != 0)
+    core->lost_epochs = newest - core->store->epoch();
   if (auto mapped = core->map(); !mapped) return mapped.error();
 
   auto dirty = DirtyPages::watch(core->memory.base(), capacity / kPageBytes, options.tracking);
@@ -272,6 +279,7 @@ Result<void> Arena::persist() {
 }
 
 ArenaStats Arena::epoch() const { return core_->epochs->stats(); }
+std::uint64_t Arena::lost_epochs() const { return core_->lost_epochs; }
 ArenaTracking Arena::tracking() const { return core_->dirty->tracking(); }
 std::byte* Arena::address() const { return core_->memory.base(); }
 

@@ -39,6 +39,7 @@ ArenaOptions options_of(const perdure_arena_settings* settings) {
                                           std::to_string(settings->tracking) + ", must be 0 to 2");
   }
   options.log_bytes = settings->log_bytes;
+  options.accept_older = settings->accept_older != 0;
   if (settings->capacity_bytes != 0) options.capacity_bytes = settings->capacity_bytes;
   options.address = settings->address;
   if (settings->mode != 0) options.mode = settings->mode;

@@ -22,6 +22,7 @@
 
 #include "perdure/api/arena_test_fixture.h"
 #include "perdure/base/words.h"
+#include "perdure/checkpoint/arena_inspection.h"
 
 namespace perdure {
 namespace {
@@ -234,6 +235,54 @@ TEST_P(ArenaTest, AFailedWritePoisonsItAndWhatWasSavedSurvives) {
   EXPECT_EQ(*arena.root<int>("number"), 1);
   *arena.root<int>("number") = 4;
   EXPECT_TRUE(arena.persist().ok());
+}
+
+TEST_P(ArenaTest, DoesNotOpenAnOlderEpochUnlessThatIsAccepted) {
+  constexpr std::uint64_t kEpochs = 9;
+  {
+    auto arena = Arena::create(file, options).value();
+    auto& numbers = arena.make_root<Numbers>("numbers");
+    for (std::uint64_t i = 1; i <= kEpochs; ++i) {
+      numbers.push_back(i);
+      arena.persist().value();
+    }
+    EXPECT_EQ(arena.lost_epochs(), 0u);
+  }
+  const auto super = *checkpoint::ArenaInspection::of(file).value().superblock();
+  std::fstream log(file, std::ios::in | std::ios::out | std::ios::binary);
+  // The middle of what the segment holds.
+  std::string bytes((std::istreambuf_iterator<char>(log)), {});
+  const auto begin = super.segment_offset[0] + checkpoint::kSegmentHeadBytes;
+  const auto end = bytes.find_last_not_of('\0', super.segment_offset[1] - 1);
+  ASSERT_GT(end, begin);
+  log.seekp(static_cast<std::streamoff>((begin + end) / 2));
+  log.put(static_cast<char>(~bytes[(begin + end) / 2])).flush();
+
+  const auto refused = Arena::open(file, options);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, Code::kCorrupt);
+  EXPECT_NE(refused.error().message.find("accept_older"), std::string::npos)
+      << refused.error().message;
+  options.accept_older = true;
+  {
+    auto older = Arena::open(file, options).value();
+    const auto& numbers = *older.root<Numbers>("numbers");
+    EXPECT_LT(numbers.size(), kEpochs);
+    EXPECT_EQ(numbers.back(), numbers.size());
+    EXPECT_EQ(older.lost_epochs() + numbers.size(), kEpochs);
+  }
+  options.accept_older = false;
+  EXPECT_FALSE(Arena::open(file, options).ok()) << "accepted is what is built on";
+  options.accept_older = true;
+  {
+    auto older = Arena::open(file, options).value();
+    older.root<Numbers>("numbers")->push_back(77);
+    older.persist().value();
+  }
+  options.accept_older = false;
+  auto accepted = Arena::open(file, options).value();
+  EXPECT_EQ(accepted.root<Numbers>("numbers")->back(), 77u);
+  EXPECT_EQ(accepted.lost_epochs(), 0u);
 }
 
 TEST_P(ArenaTest, RefusesWhatItCannotOpen) {

@@ -138,8 +138,10 @@ Result<std::unique_ptr<PoolCore>> PoolCore::open(std::unique_ptr<Region> region,
                                                  std::vector<std::string>* findings) {
   std::unique_ptr<PoolCore> core(new PoolCore(std::move(region), lock_bits));
   core->storage_ = std::move(storage);
+  // What was found wrong may come from a page that could not be read.
+  const auto refused = [&](const Error& error) { return core->region_->loss().value_or(error); };
   core->logs_ = std::make_unique<LogArea>(*core->region_, source.side_logs);
-  if (auto opened = core->logs_->open(); !opened) return opened.error();
+  if (auto opened = core->logs_->open(); !opened) return refused(opened.error());
   if (source.log_damage != nullptr) core->logs_->take_what_is_whole(*source.log_damage);
   core->heap_ = std::make_unique<Heap>(*core->region_);
   core->engine_ =
@@ -161,16 +163,18 @@ Result<std::unique_ptr<PoolCore>> PoolCore::open(std::unique_ptr<Region> region,
 
   const auto start = std::chrono::steady_clock::now();
   auto recovered = core->engine_->recover();
-  if (!recovered) return recovered.error();
+  if (!recovered) return refused(recovered.error());
   core->recovery_ = recovered.value();
   core->recovery_.nanoseconds = nanoseconds_since(start);
   core->recovery_.superblock_damaged = !core->region_->superblock_damage().empty();
   core->clock_.start_after(core->recovery_.last_stamp);
 
   const auto heap_start = std::chrono::steady_clock::now();
-  if (auto opened = core->heap_->open(findings); !opened) return opened.error();
+  if (auto opened = core->heap_->open(findings); !opened) return refused(opened.error());
   core->heap_nanoseconds_ = nanoseconds_since(heap_start);
-  if (auto sound = core->check_roots(findings); !sound) return sound.error();
+  if (auto sound = core->check_roots(findings); !sound) return refused(sound.error());
+
+  if (auto lost = core->region_->loss()) return *lost;
 
   core->hub_ = std::make_shared<Hub>();
   core->hub_->lends_slots = has_barriers() && core->engine_->lends_slots();
@@ -363,6 +367,8 @@ void PoolCore::begin(Context& context, bool read_only) {
 
 void PoolCore::commit(Context& context, Durability durability) {
   Tx& tx = context.tx;
+  if (lost_a_page()) [[unlikely]]
+    throw Exception(*region_->loss());
   if (tx.doomed()) throw Conflict{};
   if ((tx.has_updates() || tx.has_volatile_updates()) && !tx.claim_commit()) throw Conflict{};
   if (tx.has_updates()) tx.collect_heap_writes();
@@ -450,7 +456,10 @@ void commit_attempt(PoolCore& core, PoolContext& context, Durability durability)
   core.commit(context, durability);
 }
 void retry_later(PoolCore& core, PoolContext& context) { core.retry_later(context); }
-void abandon(PoolCore& core, PoolContext& context) noexcept { core.abandon(context); }
+void abandon(PoolCore& core, PoolContext& context) {
+  core.abandon(context);
+  if (core.lost_a_page()) throw Exception(*core.region().loss());
+}
 
 }  // namespace detail
 

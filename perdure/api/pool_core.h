@@ -89,6 +89,7 @@ class PoolCore {
   /// Of the pools that this process opens, each has another. Never 0.
   std::uint64_t id() const { return id_; }
   Region& region() { return *region_; }
+  bool lost_a_page() const { return detail::any_lost_page() && region_->loss(); }
   Heap& heap() { return *heap_; }
   LogArea& logs() { return *logs_; }
   Engine& engine() { return *engine_; }

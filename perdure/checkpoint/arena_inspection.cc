@@ -14,8 +14,6 @@
 namespace perdure::checkpoint {
 namespace {
 
-constexpr std::uint64_t kWindowBytes = std::uint64_t{1} << 20;
-
 /// Neither as it was made, zeros, nor checked: something wrote to it that was not the store.
 template <class T>
 bool spoilt(const T& sealed, std::uint64_t magic) {
@@ -23,14 +21,6 @@ bool spoilt(const T& sealed, std::uint64_t magic) {
   const bool empty =
       std::all_of(bytes, bytes + sizeof(sealed), [](auto byte) { return byte == 0; });
   return !empty && (sealed.magic != magic || crc_of(sealed) != sealed.crc);
-}
-
-/// The byte after `at` that is not in a hole, or `end`.
-Offset next_data(int fd, Offset at, Offset end) {
-  const off_t found = ::lseek(fd, static_cast<off_t>(at), SEEK_DATA);
-  if (found < 0)
-    return errno == ENXIO ? end : at;  // only holes; or a file system that does not tell
-  return std::min(end, static_cast<Offset>(found));
 }
 
 }  // namespace
@@ -67,7 +57,7 @@ Result<void> ArenaInspection::look(const std::string& path, int fd, std::uint64_
   if (auto slots = judge_slots(storage, path); !slots) return slots;
   auto store = EpochStore::open(storage, storage, path, {}, true);
   if (!store) return judge("log", store.error());
-  if (auto end = judge_log_end(storage, *store.value(), fd, path); !end) return end;
+  if (auto end = judge_log_end(storage, *store.value(), path); !end) return end;
   if (auto loaded = load(*store.value(), fd, path); !loaded) return judge("log", loaded.error());
 
   epoch_ = store.value()->epoch();
@@ -105,47 +95,24 @@ Result<void> ArenaInspection::judge_slots(Storage& storage, const std::string& p
   return {};
 }
 
-/// Behind the last epoch: commits of later ones say that those before them were there, too.
-Result<void> ArenaInspection::judge_log_end(Storage& storage, const EpochStore& store, int fd,
+Result<void> ArenaInspection::judge_log_end(Storage& storage, const EpochStore& store,
                                             const std::string& path) {
+  const std::string missing = std::to_string(store.epoch() + 1);
+  const EpochStore::Lost& lost = store.lost();
+  if (lost.newest != 0)
+    find("log",
+         path + ": epoch " + missing + " of the log does not check, although " + lost.proof +
+             (lost.was_durable ? "; opening refuses that unless told to accept epoch "
+                               : ": damage, or a power cut to an arena that is only to survive its "
+                                 "process; opening recovers epoch ") +
+             std::to_string(store.epoch()) + ": restore it from a backup if that is too old");
   const int newest = store.segment(0).head.generation > store.segment(1).head.generation ? 0 : 1;
   const auto& segment = store.segment(newest);
-  if (segment.head.magic != kSegmentMagic) return {};
-  const Offset begin = super_.segment_offset[newest] + std::max(segment.used, kSegmentHeadBytes);
-  const Offset end = super_.segment_offset[newest] + super_.segment_bytes;
-  const std::uint32_t seed = seed_of(segment.head);
-  const std::uint64_t missing = store.epoch() + 1;
-  const auto lost = [&](const std::string& proof) {
-    find("log", path + ": epoch " + std::to_string(missing) +
-                    " of the log does not check, although " + proof + "; opening recovers epoch " +
-                    std::to_string(missing - 1) + ": restore it from a backup if that is too old");
-  };
-  if (segment.head.first_epoch > missing) {
-    lost("the segment at byte " + std::to_string(super_.segment_offset[newest]) +
-         " was begun behind it");
-    return {};
-  }
-  std::vector<std::byte> window(kWindowBytes);
-  // Each record, with what follows it, is a multiple of its head long.
-  for (Offset at = begin; at < end; at += window.size()) {
-    at = round_down(next_data(fd, at, end), sizeof(Record));
-    window.resize(std::min(kWindowBytes, end - at));
-    if (window.empty()) break;
-    if (!storage.read(window.data(), window.size(), at))
-      return io_error(path + ": reading the log");
-    for (std::size_t i = 0; i + sizeof(Record) <= window.size(); i += sizeof(Record)) {
-      Record record{};
-      std::memcpy(&record, window.data() + i, sizeof(record));
-      unfinished_ = unfinished_ || (at + i == begin && record.epoch == missing);
-      if (record.kind != RecordKind::kCommit || record.epoch <= missing ||
-          crc_of_record(record, nullptr, seed) != record.crc)
-        continue;
-      lost("epoch " + std::to_string(record.epoch) + " was committed behind it at byte " +
-           std::to_string(at + i) +
-           ": damage, or a power cut to an arena that is only to survive its process");
-      return {};
-    }
-  }
+  const Offset end = super_.segment_offset[newest] + std::max(segment.used, kSegmentHeadBytes);
+  if (segment.head.magic != kSegmentMagic || segment.used == super_.segment_bytes) return {};
+  Record record{};
+  if (!storage.read(&record, sizeof(record), end)) return io_error(path + ": reading the log");
+  unfinished_ = record.epoch == store.epoch() + 1;
   return {};
 }
 

@@ -63,8 +63,7 @@ class ArenaInspection {
   ArenaInspection() = default;
   Result<void> look(const std::string& path, int fd, std::uint64_t file_bytes);
   Result<void> judge_slots(Storage& storage, const std::string& path);
-  Result<void> judge_log_end(Storage& storage, const EpochStore& store, int fd,
-                             const std::string& path);
+  Result<void> judge_log_end(Storage& storage, const EpochStore& store, const std::string& path);
   Result<void> load(EpochStore& store, int fd, const std::string& path);
   void find(const char* part, const std::string& message) { findings_.push_back({part, message}); }
 

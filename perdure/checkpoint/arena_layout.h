@@ -75,7 +75,7 @@ struct SegmentHead {
   std::uint64_t generation;  // larger: newer
   std::uint64_t first_epoch;
   std::uint64_t salt;
-  std::uint32_t reserved;
+  std::uint32_t synced;  // 1: each epoch was durable before anything of the next one was written
   std::uint32_t crc;
 };
 static_assert(sizeof(SegmentHead) == 40 && std::has_unique_object_representations_v<SegmentHead>);

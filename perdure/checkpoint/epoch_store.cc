@@ -84,7 +84,7 @@ Result<void> EpochStore::begin_segment() {
                   ++generation_,
                   epoch() + 1,
                   options_.salt ? options_.salt() : random_salt(),
-                  0,
+                  options_.power ? 1u : 0u,
                   0};
   segment.head.crc = crc_of(segment.head);
   if (refused()) return refusal();

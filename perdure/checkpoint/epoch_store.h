@@ -34,7 +34,9 @@
 //   5. sync: from now on the segment may be begun anew
 //
 // Recovery (open()): the newest state slot says H; the segments, older first, what epochs there are
-// after it. A gap is damage, and refused.
+// after it. A gap is damage, and refused. So is a commit of a later epoch behind the last one that
+// checks, in a segment whose head says that each was durable before the next: power cuts take the
+// newest only. So is a segment with later epochs whose head is damaged.
 //   1. the last group and its head are written anew, as they were read: after a failed sync, or a
 //      kill, what can be read need not be what the device has; 2. sync
 //   3. the epochs up to L - 1 are brought home, as above; the state says so in any case
@@ -85,6 +87,7 @@ class EpochStore {
     Rules rules{};
     std::function<std::uint64_t()> salt{};  // random by default
     std::uint64_t features = 0;             // that the file must have, and no others
+    bool accept_older = false;              // open() also if lost() was durable
   };
 
   /// The superblock of a new arena. Errors: kInvalid.
@@ -97,10 +100,13 @@ class EpochStore {
   static Result<ArenaSuperblock> read_superblock(Storage& storage, const std::string& name,
                                                  std::uint64_t features = 0);
 
-  /// Recovers. `log` and `home` are the same file; the first is used by commit(), the other by
+  /// Recovers. An epoch that is missing although a later one was begun behind it is damage, where
+  /// each was durable before the next one began, and refused unless Options::accept_older.
+  /// `log` and `home` are the same file; the first is used by commit(), the other by
   /// bring_home(). `inspect`: nothing is written, and the image is home with all that
   /// for_each_piece_of_last() tells.
-  /// Errors: as read_superblock(), kPoisoned when the storage refuses.
+  /// Errors: as read_superblock(), kPoisoned when the storage refuses. To inspect, nothing is refused
+  ///         for what lost() tells.
   static Result<std::unique_ptr<EpochStore>> open(Storage& log, Storage& home,
                                                   const std::string& name, Options options,
                                                   bool inspect = false);
@@ -116,7 +122,16 @@ class EpochStore {
     std::uint64_t used = 0;        // bytes
   };
 
+  /// Epochs that the log had and that cannot be recovered.
+  struct Lost {
+    std::uint64_t newest = 0;  // those from L + 1 up to it, at least; 0: none is known of
+    bool was_durable = false;  // damage; else a power cut may have taken them, too
+    std::string proof{};       // what says that they were there
+  };
+
   const ArenaSuperblock& superblock() const { return super_; }
+  /// As opening found it.
+  const Lost& lost() const { return lost_; }
   /// As opening found it. Requires: opened to inspect.
   const Segment& segment(int number) const { return segments_[number]; }
   /// L; 0: nothing was ever committed, the image is zeros.
@@ -148,6 +163,8 @@ class EpochStore {
              Options options);
   Result<void> read_state();
   Result<void> read_segments();
+  Result<void> look_behind(int newest);
+  Result<void> look_without_head(int segment, bool spoilt, bool synced);
   Result<void> settle();
   Result<void> rewrite(const Placed& placed);
   LogReader reader(Storage& storage, int segment) const {
@@ -174,6 +191,7 @@ class EpochStore {
   std::atomic<std::uint64_t> log_written_{0}, home_written_{0};
   // Held while home is written, and while a segment is begun.
   std::mutex home_mutex_;
+  Lost lost_;
   Segment segments_[2];
   int active_ = -1;       // the segment in use; -1: the next commit begins one
   int next_segment_ = 0;  // that one

@@ -178,7 +178,10 @@ class Run {
     }
     ++outcome_.images;
     RecordedStorage file(image);
-    auto store = EpochStore::open(file, file, "spoilt", options());
+    // It may have been durable, and the next segment begun behind it.
+    auto accepting = options();
+    accepting.accept_older = true;
+    auto store = EpochStore::open(file, file, "spoilt", accepting);
     if (!store) return fail("the last epoch spoilt: " + store.error().message);
     if (store.value()->epoch() != epoch - 1) {
       return fail("the last epoch spoilt: epoch " + std::to_string(store.value()->epoch()) +

@@ -138,12 +138,16 @@ Result<void> EpochStore::read_state() {
 /// Which epochs after H there are, and where; L.
 Result<void> EpochStore::read_segments() {
   std::vector<int> order;  // older first
+  bool spoilt[2] = {false, false};
   for (int i = 0; i < 2; ++i) {
     SegmentHead& head = segments_[i].head;
     if (!log_.read(&head, sizeof(head), super_.segment_offset[i]))
       return io_error(name_ + ": reading the head of a log segment");
     if (head.magic != kSegmentMagic || crc_of(head) != head.crc || head.first_epoch == 0 ||
         head.first_epoch >= kMost || head.generation >= kMost) {
+      const auto* bytes = reinterpret_cast<const std::byte*>(&head);
+      spoilt[i] =
+          std::any_of(bytes, bytes + sizeof(head), [](auto b) { return b != std::byte{0}; });
       head = {};
       continue;
     }
@@ -183,7 +187,66 @@ Result<void> EpochStore::read_segments() {
   next_segment_ = !found_.empty()  ? 1 - found_.back().segment
                   : !order.empty() ? 1 - order.back()
                                    : 0;
+  for (int i = 0; i < 2; ++i) {
+    if (std::find(order.begin(), order.end(), i) != order.end()) continue;
+    const bool synced = order.empty() ? options_.power : segments_[order.back()].head.synced == 1;
+    if (auto looked = look_without_head(i, spoilt[i], synced); !looked) return looked;
+  }
+  return order.empty() ? Result<void>() : look_behind(order.back());
+}
+
+/// What a segment tells of epochs after L if its head does not check; so its records cannot be
+/// checked, but read. A head lies in one sector, so a spoilt one is damage. One of zeros may be that
+/// of a segment whose first epoch was on its way when the power failed, but not of one with two.
+Result<void> EpochStore::look_without_head(int i, bool spoilt, bool synced) {
+  Record record{};
+  if (!log_.read(&record, sizeof(record), super_.segment_offset[i] + kSegmentHeadBytes))
+    return io_error(name_ + ": reading the log");
+  const std::uint64_t first = record.epoch;
+  if (first <= epoch() || first >= kMost) return {};
+  LogReader log(log_, super_, i, SegmentHead{kSegmentMagic, 0, first, 0, 0, 0}, true);
+  std::uint64_t groups = 0;
+  while (log.next()) ++groups;
+  if (log.failed()) return io_error(name_ + ": reading the log");
+  if (groups < (spoilt ? 1 : 2)) return {};
+  lost_ = {first + groups - 1, spoilt || synced,
+           "the segment at byte " + std::to_string(super_.segment_offset[i]) +
+               ", whose head is damaged, has epoch " + std::to_string(first)};
   return {};
+}
+
+/// What the newest segment tells of epochs after L.
+Result<void> EpochStore::look_behind(int newest) {
+  constexpr std::uint64_t kWindowBytes = std::uint64_t{1} << 20;
+  const Segment& segment = segments_[newest];
+  const std::uint64_t missing = epoch() + 1;
+  lost_.was_durable = lost_.was_durable || segment.head.synced == 1;
+  if (segment.head.first_epoch > missing) {
+    lost_.newest = segment.head.first_epoch - 1;
+    lost_.proof = "the segment at byte " + std::to_string(super_.segment_offset[newest]) +
+                  " was begun behind it";
+  }
+  const std::uint32_t seed = seed_of(segment.head);
+  const Offset end = super_.segment_offset[newest] + super_.segment_bytes;
+  std::vector<std::byte> window(kWindowBytes);
+  // Each record, with what follows it, is a multiple of its head long.
+  for (Offset at = super_.segment_offset[newest] + std::max(segment.used, kSegmentHeadBytes);;
+       at += window.size()) {
+    at = std::min(end, round_down(log_.next_data(at), sizeof(Record)));
+    window.resize(std::min(kWindowBytes, end - at));
+    if (window.empty()) return {};
+    if (!log_.read(window.data(), window.size(), at)) return io_error(name_ + ": reading the log");
+    for (std::size_t i = 0; i + sizeof(Record) <= window.size(); i += sizeof(Record)) {
+      Record record{};
+      std::memcpy(&record, window.data() + i, sizeof(record));
+      if (record.kind != RecordKind::kCommit || record.epoch <= std::max(missing, lost_.newest) ||
+          record.epoch >= kMost || crc_of_record(record, nullptr, seed) != record.crc)
+        continue;
+      lost_.newest = record.epoch;
+      lost_.proof = "epoch " + std::to_string(record.epoch) + " was committed behind it at byte " +
+                    std::to_string(at + i);
+    }
+  }
 }
 
 Result<void> EpochStore::rewrite(const Placed& placed) {
@@ -232,6 +295,13 @@ Result<std::unique_ptr<EpochStore>> EpochStore::open(Storage& log, Storage& home
   if (auto state = store->read_state(); !state) return state.error();
   if (auto segments = store->read_segments(); !segments) return segments.error();
   if (!inspect) {
+    const Lost& lost = store->lost();
+    if (lost.newest != 0 && lost.was_durable && !store->options_.accept_older)
+      return Error{Code::kCorrupt, name + ": epoch " + std::to_string(store->epoch() + 1) +
+                                       " of the log is damaged, although " + lost.proof +
+                                       "; restore it from a " + "backup, or accept epoch " +
+                                       std::to_string(store->epoch()) +
+                                       " in its place (accept_older, `perdure resume --back`)"};
     if (auto settled = store->settle(); !settled) return settled.error();
   }
   return store;

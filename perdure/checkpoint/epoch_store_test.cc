@@ -5,13 +5,16 @@
 
 #include "perdure/checkpoint/granularity.h"
 #include "perdure/checkpoint/recorded_storage_test.h"
+#include "tests/small_pool.h"
 
 namespace perdure::checkpoint {
 namespace {
 
+using perdure::testing::kSanitized;
+
 constexpr std::uint64_t kCapacity = std::uint64_t{64} << 10;
 
-class EpochStoreTest : public testing::Test {
+class EpochStoreTest : public ::testing::Test {
  protected:
   EpochStoreTest()
       : super(EpochStore::plan("test", kCapacity, kLogBytes, 0x200000000000).value()),
@@ -21,9 +24,10 @@ class EpochStoreTest : public testing::Test {
     file.sync(Barrier::kCommit);
   }
   static constexpr std::uint64_t kLogBytes = 16 << 10;
-  static auto open(RecordedStorage& storage) {
+  auto open(RecordedStorage& storage, bool accept_older = false) const {
     EpochStore::Options options;
-    options.log_bytes = kLogBytes;
+    options.log_bytes = log_bytes;
+    options.accept_older = accept_older;
     return EpochStore::open(storage, storage, "test", options);
   }
   /// Fills page `page` with `value`, in one epoch.
@@ -48,6 +52,7 @@ class EpochStoreTest : public testing::Test {
   ArenaSuperblock super;
   RecordedStorage file;
   Bytes image;
+  std::uint64_t log_bytes = kLogBytes;  // of a segment; three epochs
 };
 
 TEST_F(EpochStoreTest, AFailedSyncIsFinalAndTheEpochsBeforeItSurvive) {
@@ -91,7 +96,16 @@ TEST_F(EpochStoreTest, AFailedSyncIsFinalAndTheEpochsBeforeItSurvive) {
   }
 }
 
-TEST_F(EpochStoreTest, AFlippedBitIsRefusedOrTakesBackTheEndOfTheLogAndNeverCrashes) {
+/// With epochs in both segments, or all in one.
+class DamagedEpochStore : public EpochStoreTest,
+                          public ::testing::WithParamInterface<std::uint64_t> {
+ protected:
+  DamagedEpochStore() { log_bytes = GetParam(); }
+};
+INSTANTIATE_TEST_SUITE_P(SegmentsOf, DamagedEpochStore, ::testing::Values(16 << 10, 64 << 10),
+                         [](const auto& of) { return std::to_string(of.param >> 10) + "KiB"; });
+
+TEST_P(DamagedEpochStore, AFlippedBitIsRefusedOrTakesBackTheLastEpochOnlyAndNeverCrashes) {
   std::vector<Bytes> golden{image};
   {
     auto store = open(file).value();
@@ -103,6 +117,7 @@ TEST_F(EpochStoreTest, AFlippedBitIsRefusedOrTakesBackTheEndOfTheLogAndNeverCras
   }
   int refused = 0;
   int taken_back = 0;
+  int accepted = 0;
   const auto look = [&](Offset at, std::byte flip) {
     Bytes damaged = file.durable;
     damaged[at] ^= flip;
@@ -110,9 +125,26 @@ TEST_F(EpochStoreTest, AFlippedBitIsRefusedOrTakesBackTheEndOfTheLogAndNeverCras
     auto store = open(storage);
     if (!store) {
       ++refused;
+      ASSERT_EQ(storage.visible, damaged) << "byte " << at << ": refused and changed";
+      store = open(storage, true);
+      if (!store) return;
+      ++accepted;
+      const std::uint64_t epoch = store.value()->epoch();
+      ASSERT_LT(epoch, 7u);
+      ASSERT_GT(store.value()->lost().newest, epoch) << "byte " << at;
+      ASSERT_EQ(memory(*store.value(), storage), golden[epoch]) << "byte " << at;
+      // It goes on from there, and what was lost is not missed any more.
+      const Bytes before = std::exchange(image, golden[epoch]);
+      commit(*store.value(), 15, 77).value();
+      auto again = open(storage);
+      ASSERT_TRUE(again.ok()) << "byte " << at << ": " << again.error().message;
+      ASSERT_EQ(again.value()->epoch(), epoch + 1) << "byte " << at;
+      ASSERT_EQ(memory(*again.value(), storage), image) << "byte " << at;
+      image = before;
       return;
     }
     ASSERT_LE(store.value()->epoch(), 7u);
+    ASSERT_GE(store.value()->epoch(), 6u) << "byte " << at;
     if (store.value()->epoch() < 7) ++taken_back;
     ASSERT_EQ(memory(*store.value(), storage), golden[store.value()->epoch()]) << "byte " << at;
   };
@@ -124,9 +156,49 @@ TEST_F(EpochStoreTest, AFlippedBitIsRefusedOrTakesBackTheEndOfTheLogAndNeverCras
   }
   for (int i = 0; i < 2; ++i) {
     const Offset begin = super.segment_offset[i] + kSegmentHeadBytes;
-    for (Offset at = begin; at < begin + 16'000; at += 13) look(at, std::byte{128});
+    for (Offset at = begin; at < begin + 30'000; at += kSanitized ? 101 : 13)
+      look(at, std::byte{128});
   }
-  EXPECT_GT(taken_back, 100);
+  EXPECT_GT(taken_back, 30);
+  EXPECT_GT(accepted, log_bytes == kLogBytes ? 10 : 100);
+}
+
+TEST_P(DamagedEpochStore, ASectorOfZerosIsRefusedOrTakesBackTheLastEpochOnly) {
+  std::vector<Bytes> golden{image};
+  {
+    auto store = open(file).value();
+    for (int epoch = 1; epoch <= 7; ++epoch) {
+      commit(*store, static_cast<std::uint32_t>(epoch) % 16, epoch).value();
+      golden.push_back(image);
+    }
+  }
+  for (int i = 0; i < 2; ++i) {
+    for (Offset at = super.segment_offset[i]; at < super.segment_offset[i] + 40'000;
+         at += kSectorBytes) {
+      RecordedStorage storage(file.durable);
+      storage.write(Bytes(kSectorBytes).data(), kSectorBytes, at);
+      auto store = open(storage);
+      if (!store) continue;
+      ASSERT_GE(store.value()->epoch(), 6u) << "byte " << at;
+      ASSERT_EQ(memory(*store.value(), storage), golden[store.value()->epoch()]) << "byte " << at;
+    }
+  }
+}
+
+TEST_F(EpochStoreTest, WithoutSyncsAHoleIsToldAndNotRefused) {
+  EpochStore::Options options;
+  options.power = false;
+  {
+    auto store = EpochStore::open(file, file, "test", options).value();
+    for (int epoch = 1; epoch <= 4; ++epoch) commit(*store, 1, epoch).value();
+    EXPECT_EQ(store->lost().newest, 0u);
+  }
+  file.visible[super.segment_offset[0] + kSegmentHeadBytes + kPageRecordBytes + 100] ^=
+      std::byte{1};
+  auto store = EpochStore::open(file, file, "test", options).value();
+  EXPECT_EQ(store->epoch(), 1u);
+  EXPECT_EQ(store->lost().newest, 4u);
+  EXPECT_FALSE(store->lost().was_durable);
 }
 
 TEST_F(EpochStoreTest, RecordsWithWrongNumbersAndRightChecksumsEndTheLog) {

@@ -32,6 +32,8 @@ class Storage {
   /// Waits until what was written before is on the device.
   virtual bool sync(Barrier why) = 0;
   virtual std::uint64_t bytes() const = 0;
+  /// From `at` on, the first byte that need not be zero, as far as is known.
+  virtual Offset next_data(Offset at) { return at; }
 };
 
 /// One opening of a file. Each thread that syncs has its own: the kernel reports a failed
@@ -47,6 +49,7 @@ class FileStorage final : public Storage {
   }
   bool sync(Barrier why) override;
   std::uint64_t bytes() const override { return bytes_; }
+  Offset next_data(Offset at) override;
   int fd() const { return file_.get(); }
 
  private:

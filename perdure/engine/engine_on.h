@@ -14,7 +14,10 @@ namespace perdure {
 template <Domain D>
 class EngineOn : public Engine {
  public:
-  EngineOn(const EngineParts& parts, D domain) : parts_(parts), domain_(std::move(domain)) {}
+  EngineOn(const EngineParts& parts, D domain) : parts_(parts), domain_(std::move(domain)) {
+    parts_.region->raise_when_lost(&poisoned_);
+  }
+  ~EngineOn() override { parts_.region->raise_when_lost(nullptr); }
 
   std::unique_ptr<Tx> make_tx(const TxWorld& world, std::size_t slot) override {
     return std::make_unique<Tx>(world, slot);
@@ -79,6 +82,7 @@ class EngineOn : public Engine {
   void poison() { poisoned_.store(true, std::memory_order_release); }
   [[noreturn]] void fail() {
     poison();
+    if (auto lost = parts_.region->loss()) throw Exception(std::move(*lost));
     throw Exception(
         Code::kPoisoned,
         parts_.region->path() +

@@ -146,6 +146,8 @@ Result<RecoveryReport> LogArea::recover(Primitives& primitives, Records what) {
   }
   auto collected = collect(report.last_stamp);
   if (!collected) return collected.error();
+  // Nothing is thrown away because it could not be read.
+  if (auto lost = region_->loss()) return *lost;
   const bool any_dirty = std::find(dirty_.begin(), dirty_.end(), true) != dirty_.end();
   report.unchanged = !any_dirty && region_->unchanged_since(retired_);
   if (!report.unchanged) adopt(domain);
@@ -239,6 +241,7 @@ Result<std::optional<RecoveryReport>> LogArea::keep_records(AnyDomain& domain) {
   auto found = find_records_to_keep();
   if (!found) return found.error();
   if (!found.value()) return std::optional<RecoveryReport>();
+  if (auto lost = region_->loss()) return *lost;
   const Kept& kept = *found.value();
   LogSlot& slot = *slots_[0];
   TornbitLog& log = *slot.log.tornbit();

@@ -2,6 +2,7 @@
 #include "perdure/region/file.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/magic.h>
 #include <sys/file.h>
 #include <sys/mman.h>
@@ -11,10 +12,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
 #include <sstream>
+#include <string_view>
+#include <vector>
 
 namespace perdure {
 namespace {
@@ -133,14 +137,43 @@ Result<void> create_whole_file(const std::string& path, unsigned mode,
   return {};
 }
 
-Result<LockedFile> open_locked(const std::string& path, bool inspect) {
-  Descriptor file(
-      ::open(path.c_str(), (inspect ? O_RDONLY : O_RDWR) | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
-  if (file.get() < 0) {
-    if (errno == ELOOP)
-      return Error{Code::kInvalid, path + ": is a symbolic link; name the pool file itself"};
-    return io_error(path);
+Result<Descriptor> open_followed(const std::string& path, int flags) {
+  constexpr int kMostLinks = 40;  // as the kernel
+  std::string name = path;
+  std::vector<uid_t> owners;
+  struct stat status{};
+  while (owners.size() <= kMostLinks) {
+    Descriptor file(::open(name.c_str(), flags | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
+    if (file.get() >= 0) {
+      if (::fstat(file.get(), &status) != 0) return io_error(path);
+      for (const uid_t owner : owners) {
+        if (owner == status.st_uid || owner == 0) continue;
+        return Error{Code::kInvalid, path + ": is a symbolic link of user " +
+                                         std::to_string(owner) + " to " + name + " of user " +
+                                         std::to_string(status.st_uid) + "; name that file itself"};
+      }
+      return file;
+    }
+    if (errno != ELOOP) return io_error(owners.empty() ? path : path + ": links to " + name);
+    // The link is opened, so that its owner and its target are of one link, whoever replaces it.
+    const Descriptor link(::open(name.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+    if (link.get() < 0 || ::fstat(link.get(), &status) != 0) return io_error(path);
+    if (!S_ISLNK(status.st_mode)) continue;  // it was one a moment ago
+    std::array<char, PATH_MAX> target{};
+    const ssize_t length = ::readlinkat(link.get(), "", target.data(), target.size());
+    if (length <= 0) return io_error(path + ": reading the symbolic link " + name);
+    const std::string_view to(target.data(), static_cast<std::size_t>(length));
+    name = to.front() == '/' ? std::string(to) : directory_of(name) + "/" + std::string(to);
+    owners.push_back(status.st_uid);
   }
+  errno = ELOOP;
+  return io_error(path);
+}
+
+Result<LockedFile> open_locked(const std::string& path, bool inspect) {
+  auto opened = open_followed(path, inspect ? O_RDONLY : O_RDWR);
+  if (!opened) return opened.error();
+  Descriptor file = std::move(opened).value();
   struct stat status{};
   if (::fstat(file.get(), &status) != 0) return io_error(path);
   if (!S_ISREG(status.st_mode)) return Error{Code::kForeign, path + ": not a regular file"};

@@ -59,13 +59,18 @@ std::string directory_of(const std::string& path);
 Result<void> create_whole_file(const std::string& path, unsigned mode,
                                const std::function<Result<void>(int fd)>& fill);
 
+/// Opens a file that is there, without waiting for anything. A symbolic link is followed if it belongs
+/// to the owner of the file, or to root: who may put links into a directory does not make others open
+/// what the others can write.   `flags`: as of open(), to which O_CLOEXEC | O_NONBLOCK is added.
+/// Errors: kNotFound, kInvalid (whose link it is), kIo.
+Result<Descriptor> open_followed(const std::string& path, int flags);
+
 struct LockedFile {
   Descriptor fd;
   std::uint64_t bytes;
 };
 /// Opens a regular file and takes its lock: alone for writing, with other readers for inspection.
-/// Errors: kNotFound, kInvalid (a symbolic link), kForeign (not a regular file), kBusy (with the
-///         holder's pid), kIo.
+/// Errors: those of open_followed(), kForeign (not a regular file), kBusy (with the holder's pid).
 Result<LockedFile> open_locked(const std::string& path, bool inspect);
 
 /// kAdr where the kernel vouches for synchronous mappings, kDram on tmpfs, else kSync. eADR cannot

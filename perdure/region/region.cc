@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "perdure/lost_pages.h"
 #include "perdure/region/file.h"
 #include "perdure/region/superblock.h"
 
@@ -157,8 +158,9 @@ Result<void> Region::format_memory(std::byte* base, std::uint64_t bytes,
 }
 
 Result<Superblock> Region::read_superblock(const std::string& path) {
-  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
-  if (file.get() < 0) return io_error(path);
+  auto opened = open_followed(path, O_RDONLY);
+  if (!opened) return opened.error();
+  const Descriptor file = std::move(opened).value();
   struct stat status{};
   if (::fstat(file.get(), &status) != 0) return io_error(path);
   auto found = find_superblock_in(file.get(), static_cast<std::uint64_t>(status.st_size), path);
@@ -234,10 +236,13 @@ Result<std::unique_ptr<Region>> Region::open_file(const std::string& path, Domai
   // Over a reservation, the addresses stay the caller's.
   region->mapped_bytes_ = options.base != nullptr ? 0 : bytes;
   region->owner_pid_ = ::getpid();
+  region->mapped_.emplace(region->base_, options.base != nullptr ? options.range_bytes : bytes,
+                          bytes, path);
   if (private_heap) {
     void* const home = map_shared(anywhere);
     if (home == MAP_FAILED) return no_room();
     region->home_ = static_cast<std::byte*>(home);
+    region->mapped_home_.emplace(region->home_, bytes, bytes, path);
     ::madvise(home, bytes, MADV_DONTFORK);
     if (!map_private_heap(region->base_, file.get(), super, bytes)) return no_room();
   }
@@ -400,6 +405,8 @@ void Region::detach(Offset begin, Offset end) {
 
 template <class Put>
 bool RegionDevice::for_each_piece(Offset offset, const void* data, std::size_t bytes, Put put) {
+  // The data may have been copied from zeros that stand for a page that could not be read.
+  if (detail::any_lost_page() && region_->loss()) return false;
   const auto* from = static_cast<const std::byte*>(data);
   const auto piece_in = [&](const Region::Part& part) {
     const Offset begin = std::max(offset, part.begin);
@@ -447,7 +454,20 @@ Error Region::no_space(std::uint64_t count) const {
                               " bytes; raise it with `perdure grow FILE --capacity SIZE`"};
 }
 
+std::optional<Error> Region::loss() const {
+  auto lost = mapped_ ? mapped_->loss() : std::nullopt;
+  if (!lost && mapped_home_) lost = mapped_home_->loss();
+  return lost;
+}
+
+void Region::raise_when_lost(std::atomic<bool>* flag) {
+  if (mapped_) mapped_->raise(flag);
+  if (mapped_home_) mapped_home_->raise(flag);
+}
+
 Region::~Region() {
+  mapped_.reset();
+  mapped_home_.reset();
   // Said aloud, because a forked child that lives on keeps the descriptor, and with it the lock,
   // open.
   if (fd_ >= 0 && owner_pid_ == ::getpid()) ::flock(fd_, LOCK_UN);

@@ -17,6 +17,7 @@
 #include "perdure/domain/file_device.h"
 #include "perdure/error.h"
 #include "perdure/region/layout.h"
+#include "perdure/region/mapped_file.h"
 #include "perdure/region/superblock.h"
 
 namespace perdure {
@@ -127,6 +128,10 @@ class Region {
   /// Whether the kernel vouches for it (MAP_SYNC); memory handed to open_memory() is believed.
   bool is_persistent_memory() const { return persistent_memory_; }
   const std::string& path() const { return path_; }
+  /// What is known of the first page that could not be read or written: see perdure/lost_pages.h.
+  std::optional<Error> loss() const;
+  /// As MappedFile::raise().
+  void raise_when_lost(std::atomic<bool>* flag);
   /// Bytes in use; offsets at or beyond it are not part of the pool.
   /// The address of grown_bytes(), for callers that read it often.
   const std::atomic<std::uint64_t>& grown_end() const { return grown_bytes_; }
@@ -232,6 +237,8 @@ class Region {
   Superblock super_{};
   Offset superblock_at_ = 0;
   std::string superblock_damage_;
+  std::optional<MappedFile> mapped_;
+  std::optional<MappedFile> mapped_home_;
   std::atomic<std::uint64_t> grown_bytes_{0};
   std::mutex grow_mutex_;
   std::unique_ptr<Backing> owned_backing_;

@@ -180,15 +180,63 @@ TEST_F(RegionTest, WhatIsNoPoolIsForeign) {
       Code::kForeign);
 }
 
-TEST_F(RegionTest, ASymbolicLinkIsRefused) {
+TEST_F(RegionTest, SymbolicLinksAreFollowed) {
+  const TempDir links;
   Region::create_file(path, small()).value();
-  const std::string other = dir() / "link";
-  std::filesystem::create_symlink(path, other);
-  const auto refused = Region::open_file(other, DomainKind::kDram, Region::Access::kReadWrite);
+  const std::string direct = links / "direct";
+  const std::string relative = links / "relative";
+  std::filesystem::create_symlink(path, direct);
+  std::filesystem::create_symlink("direct", relative);
+  for (const std::string& link : {direct, relative}) {
+    auto opened = Region::open_file(link, DomainKind::kDram, Region::Access::kReadWrite);
+    ASSERT_TRUE(opened.ok()) << opened.error().message;
+    EXPECT_EQ(Region::read_superblock(link).value().uuid, opened.value()->superblock().uuid);
+    // The lock is the file's, whatever name it is opened by.
+    EXPECT_EQ(Region::open_file(path, DomainKind::kDram, Region::Access::kReadWrite).error().code,
+              Code::kBusy);
+  }
+}
+
+TEST_F(RegionTest, SymbolicLinksThatLeadNowhereAreToldWithWhereTheyLead) {
+  const TempDir links;
+  const std::string link = links / "link";
+  std::filesystem::create_symlink("gone", link);
+  auto refused = Region::open_file(link, DomainKind::kDram, Region::Access::kReadWrite);
+  EXPECT_EQ(refused.error().code, Code::kNotFound);
+  EXPECT_NE(refused.error().message.find("/gone"), std::string::npos) << refused.error().message;
+
+  std::filesystem::create_symlink("link", links / "gone");
+  refused = Region::open_file(link, DomainKind::kDram, Region::Access::kReadWrite);
+  EXPECT_EQ(refused.error().code, Code::kIo);
+  EXPECT_NE(refused.error().message.find("symbolic links"), std::string::npos)
+      << refused.error().message;
+}
+
+TEST_F(RegionTest, ASymbolicLinkOfAnotherUserIsRefused) {
+  if (::getuid() != 0) GTEST_SKIP() << "only root may give links to others";
+  constexpr uid_t kSomebody = 65534;
+  const TempDir links;
+  Region::create_file(path, small()).value();
+  const std::string link = links / "link";
+  const auto open = [&] {
+    return Region::open_file(link, DomainKind::kDram, Region::Access::kReadWrite);
+  };
+  std::filesystem::create_symlink(path, link);
+  ASSERT_EQ(::lchown(link.c_str(), kSomebody, kSomebody), 0);
+  const auto refused = open();
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().code, Code::kInvalid);
-  EXPECT_NE(refused.error().message.find("symbolic link"), std::string::npos);
-  std::filesystem::remove(other);
+  for (const char* part : {"symbolic link of user 65534", path.c_str(), "of user 0"})
+    EXPECT_NE(refused.error().message.find(part), std::string::npos) << refused.error().message;
+  EXPECT_EQ(Region::read_superblock(link).error().code, Code::kInvalid);
+  // Behind a link that would be followed, too.
+  std::filesystem::create_symlink(link, links / "to-link");
+  EXPECT_EQ(Region::read_superblock(links / "to-link").error().code, Code::kInvalid);
+
+  ASSERT_EQ(::chown(path.c_str(), kSomebody, kSomebody), 0);
+  EXPECT_TRUE(open().ok()) << "link and file are of one user";
+  ASSERT_EQ(::lchown(link.c_str(), 0, 0), 0);
+  EXPECT_TRUE(open().ok()) << "root's links are followed";
 }
 
 TEST_F(RegionTest, ATruncatedFileIsRefusedWithBothSizes) {

@@ -83,7 +83,12 @@ int explore(const ExploreOptions& options) {
                                           "'; `perdure-lab explore --list` names them");
   }
   crash::SuiteOptions suite;
-  if (options.exhaustive) suite.explore = crash::Options::exhaustive();
+  if (options.exhaustive) {
+    suite.explore = crash::Options::exhaustive();
+  } else if (options.names.empty()) {
+    // Of a long recovery that is cut again and again, other moments each time.
+    suite.explore.nested_most_points = 24;
+  }
   suite.explore.seed = options.seed;
   suite.explore.depth = options.depth;
   suite.only = options.names;

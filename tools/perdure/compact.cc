@@ -247,6 +247,7 @@ class NewDirectory {
 
   const std::string& building() const { return building_; }
   void name_it() {
+    if (const auto lost = MappedFile::first_loss()) throw Exception(*lost);
     if (::rename(building_.c_str(), path_.c_str()) != 0) throw Exception(io_error(path_));
     building_.clear();
     const Descriptor parent(
