@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cctype>
 #include <chrono>
-#include <csignal>
 #include <cstring>
 #include <mutex>
 #include <new>
@@ -272,11 +271,7 @@ int register_vfs(bool make_default) {
   const std::lock_guard lock(mutex);
   int code = SQLITE_OK;
   sqlite3_vfs* const system = sqlite3_vfs_find(nullptr);  // at the first call: not one of ours
-  // A program in SQL has no other way to ask for it. Where SIGBUS has a handler already, that stays.
-  struct sigaction present{};
-  if (::sigaction(SIGBUS, nullptr, &present) == 0 && (present.sa_flags & SA_SIGINFO) == 0 &&
-      present.sa_handler == SIG_DFL)
-    survive_lost_pages();
+  survive_lost_pages();  // a program in SQL has no way to ask for it
   for (int i = 0; i < 2 && code == SQLITE_OK; ++i) {
     Flavour& flavour = flavours[i];
     sqlite3_vfs& vfs = both[i];

