@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A store with a damaged link: what refuses it, and what gets its records out.
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 
+#include "perdure/pool.h"
 #include "tests/cli_fixture.h"
 
 namespace perdure {
@@ -89,6 +93,44 @@ TEST_F(SalvageTest, OfASoundPoolEverythingIsTaken) {
   const ToolRun sound = run({"kv", "dump", pool_, "--salvage"});
   EXPECT_EQ(sound.code, 0);
   EXPECT_EQ(lines(sound.out), kRecords);
+}
+
+TEST_F(SalvageTest, OfAPoolThatIsOpenNothingIsTaken) {
+  create();
+  fill(kRecords);
+  const Pool pool = Pool::open(pool_).value();
+  for (const ToolRun& refused :
+       {run({"salvage", pool_, copy_}), run({"kv", "dump", pool_, "--salvage"})}) {
+    EXPECT_EQ(refused.code, 3);
+    EXPECT_NE(refused.err.find("in use by process " + std::to_string(::getpid())),
+              std::string::npos)
+        << refused.err;
+    EXPECT_EQ(refused.out, "");
+  }
+  EXPECT_FALSE(std::filesystem::exists(copy_));
+}
+
+TEST_F(SalvageTest, WithoutSpaceThereIsNoHalfOfACopy) {
+  create();
+  const auto empty = std::filesystem::file_size(pool_);
+  std::string records;
+  for (int i = 0; i < kRecords; ++i)
+    records += "key " + std::to_string(i) + "\t" + std::string(20'000, 'v') + "\n";
+  ASSERT_EQ(run({"kv", "load", pool_}, records).code, 0);
+  ASSERT_GT(std::filesystem::file_size(pool_), empty + (4 << 20));
+  const std::string before = read(pool_);
+  // The new pool may have as many bytes as an empty one, and some more, or not even these.
+  for (const std::uint64_t most : {empty + (1 << 20), empty / 2}) {
+    const ToolRun full =
+        run_with("/bin/sh",
+                 {"-c", "trap '' XFSZ; ulimit -f " + std::to_string(most / 512) + "; exec " +
+                            quoted(tool_) + " salvage " + quoted(pool_) + " " + quoted(copy_)},
+                 "");
+    EXPECT_EQ(full.code, 3) << full.err;
+    EXPECT_NE(full.err.find(copy_), std::string::npos) << full.err;
+    EXPECT_FALSE(std::filesystem::exists(copy_)) << most;
+    EXPECT_TRUE(read(pool_) == before);
+  }
 }
 
 TEST_F(SalvageTest, WhatIsNoPoolOrCannotBeOpenedIsRefused) {

@@ -106,10 +106,10 @@ void add_run_commands(tools::Command app) {
       "Go on with a program that `perdure run` or `perdure resume` had when it was killed");
   const auto again = std::make_shared<RunOptions>();
   resume.add_option("directory", again->directory, "What --state named").required();
-  resume.add_flag("--back", again->back,
-                  "From the epoch before the newest, which then never was: when that one is "
-                  "damaged. If newer ones are lost already, from "
-                  "the newest that is there");
+  resume.add_flag(
+      "--back", again->back,
+      "From the epoch before the newest, which then never was: when that one is damaged. "
+      "If newer ones are lost already, from the newest that is there");
   resume.add_option("--stats", again->statistics,
                     "A file for what epochs cost, as JSON; -: stderr");
   resume.callback([again] { tools::leave_with(resume_program(*again)); });

@@ -299,7 +299,7 @@ Result<std::unique_ptr<EpochStore>> EpochStore::open(Storage& log, Storage& home
     if (lost.newest != 0 && lost.was_durable && !store->options_.accept_older)
       return Error{Code::kCorrupt, name + ": epoch " + std::to_string(store->epoch() + 1) +
                                        " of the log is damaged, although " + lost.proof +
-                                       "; restore it from a " + "backup, or accept epoch " +
+                                       "; restore it from a backup, or accept epoch " +
                                        std::to_string(store->epoch()) +
                                        " in its place (accept_older, `perdure resume --back`)"};
     if (auto settled = store->settle(); !settled) return settled.error();
