@@ -2,6 +2,7 @@
 #include "perdure/region/mapped_file.h"
 
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -127,8 +128,9 @@ bool MappedFile::replace(std::byte* address) {
   }
   if (std::atomic<bool>* const flag = flag_.load(); flag != nullptr) flag->store(true);
   detail::lost_pages.fetch_add(1);
-  return ::mmap(base_ + offset, kPageBytes, PROT_READ | PROT_WRITE,  // 4
-                MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != MAP_FAILED;
+  // 4. Past mmap(), which tools may have replaced by something that no handler may call.
+  return ::syscall(SYS_mmap, base_ + offset, kPageBytes, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != -1;
 }
 
 void survive_lost_pages() {
