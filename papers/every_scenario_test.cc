@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The crash explorer over every scenario with few images: what `./do explore` does at length, and with every flush and fence left
-// out in turn, in a time that each test run has.
+// The crash explorer over every scenario with few images, in a time that each test run has: what `./do explore` does at length, and
+// again with every flush and fence left out in turn.
 #include <iostream>
 
 #include <gtest/gtest.h>
@@ -13,12 +13,12 @@ namespace {
 
 TEST(EveryScenario, IsSound) {
   crash::SuiteOptions options;
-  options.explore.full_limit = 4;
-  options.explore.samples = 1;
-  options.explore.nested_full_limit = 2;
+  options.explore.full_limit = 8;
+  options.explore.samples = 2;
+  options.explore.nested_full_limit = 4;
   options.explore.nested_samples = 1;
-  options.explore.most_points = 16;
-  options.explore.nested_most_points = 2;
+  options.explore.most_points = 48;
+  options.explore.nested_most_points = 4;
   options.explore.nest_every = ~std::uint64_t{0};
   options.explore.kill_every = ~std::uint64_t{0};
   options.canaries = false;

@@ -164,7 +164,8 @@ TEST_P(Refusals, WrongParametersAreNamed) {
   expect_refused(uri(path, "nolock=1"), SQLITE_CANTOPEN, "must lock");
   expect_refused(uri(path, "immutable=1"), SQLITE_CANTOPEN, "must lock");
   EXPECT_FALSE(std::filesystem::exists(path));
-  Sql first(uri(path, "engine=softwrap&capacity=64M&threads=4&recovery_target=100&truncation=when-full"));
+  Sql first(
+      uri(path, "engine=softwrap&capacity=64M&threads=4&recovery_target=100&truncation=when-full"));
   EXPECT_EQ(first.code(), SQLITE_OK);
   Sql second(uri(path));
   EXPECT_EQ(second.code(), SQLITE_OK) << "without parameters it joins";
