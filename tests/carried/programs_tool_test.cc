@@ -20,6 +20,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "perdure/checkpoint/arena_layout.h"
 #include "tests/carried/run_fixture.h"
 
 namespace perdure {
@@ -374,6 +375,38 @@ TEST_F(DamageTest, ForeignNewerAndCutFilesAreTold) {
   EXPECT_EQ(run({"resume", path("state")}).code, 3);
   EXPECT_EQ(run({"inspect", path("nowhere")}).code, 3);
   EXPECT_THAT(run({"resume", path("nowhere")}).err, HasSubstr("--state"));
+}
+
+TEST_F(DamageTest, AnEpochThatSurvivesPowerCutsIsNotSkipped) {
+  const std::vector<std::string> program = {"sh", "-c", "i=0; while :; do i=$((i+1)); done"};
+  std::vector<std::string> command = {"run", "--state",   path("power"), "--epoch",
+                                      "20",  "--durable", "power",       "--"};
+  command.insert(command.end(), program.begin(), program.end());
+  int status = 0;
+  ends_within(start(command), milliseconds(4000), status);
+  // Where each epoch ends in the log.
+  const int image = ::open(path("power/image").c_str(), O_RDWR);
+  ASSERT_GE(image, 0);
+  checkpoint::ArenaSuperblock super{};
+  ASSERT_EQ(::pread(image, &super, sizeof(super), 0), ssize_t{sizeof(super)});
+  std::vector<off_t> commits;
+  checkpoint::Record record{};
+  for (auto at = static_cast<off_t>(super.segment_offset[0] + checkpoint::kSegmentHeadBytes);
+       ::pread(image, &record, sizeof(record), at) == ssize_t{sizeof(record)} && record.epoch != 0;
+       at += static_cast<off_t>(sizeof(record) + checkpoint::payload_bytes(record))) {
+    if (record.kind == checkpoint::RecordKind::kCommit) commits.push_back(at);
+  }
+  ASSERT_GT(commits.size(), 3u);
+  const off_t damaged = commits[commits.size() - 3];
+  ASSERT_EQ(::pwrite(image, "\x55", 1, damaged), 1);
+  ::close(image);
+
+  const ToolRun refused = run({"resume", path("power")});
+  EXPECT_EQ(refused.code, 3) << refused.err;
+  EXPECT_THAT(refused.err, HasSubstr("--back"));
+  EXPECT_FALSE(ends_within(start({"resume", path("power"), "--back"}), milliseconds(1500), status))
+      << "the program goes on from the epoch before the lost ones";
+  EXPECT_EQ(run({"inspect", path("power")}).code, 0);
 }
 
 TEST_F(DamageTest, ACutImageIsTruncated) {
