@@ -10,6 +10,7 @@
 #include <mutex>
 
 #include "perdure/base/check.h"
+#include "perdure/base/earlier_handler.h"
 #include "perdure/base/words.h"
 #include "perdure/region/file.h"
 
@@ -113,16 +114,7 @@ void on_fault(int signal, siginfo_t* info, void* context) {
   }
   handling.fetch_sub(1);
   errno = error;
-  if (ours) return;
-  // The handler that was there before takes over; by default the process dies when the access is
-  // repeated.
-  if ((before.sa_flags & SA_SIGINFO) != 0) {
-    before.sa_sigaction(signal, info, context);
-  } else if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN) {
-    before.sa_handler(signal);
-  } else {
-    std::signal(signal, SIG_DFL);
-  }
+  if (!ours) hand_to_earlier(before, signal, info, context);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <csignal>
 #include <mutex>
 
+#include "perdure/base/earlier_handler.h"
 #include "perdure/base/words.h"
 #include "perdure/lost_pages.h"
 
@@ -61,16 +62,7 @@ struct LossHandler {
     }
     handling.fetch_sub(1);
     errno = error;
-    if (ours) return;
-    if ((before.sa_flags & SA_SIGINFO) != 0) {
-      before.sa_sigaction(signal, info, context);
-    } else if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN) {
-      before.sa_handler(signal);
-    } else {
-      // By default the process ends: by the access, which is repeated, or by the signal sent again.
-      std::signal(signal, SIG_DFL);
-      if (info->si_code <= 0) std::raise(signal);
-    }
+    if (!ours) hand_to_earlier(before, signal, info, context);
   }
 };
 
