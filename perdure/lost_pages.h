@@ -11,7 +11,8 @@ namespace perdure {
 /// From now on an open pool that loses a page is poisoned instead: the access finds zeros, and the transaction that made it
 /// ends with Exception kPoisoned, which names the file and the offset; so does every later one. Nothing of the zeros reaches
 /// the file, and nothing that was acknowledged before is taken back.
-/// What a program reads outside transactions may be such zeros.
+/// What a program reads outside transactions may be such zeros. Of more than 256 pools at once (one with private pages on
+/// memory counts twice) the rest still ends the process.
 /// Effect:   installs a handler of SIGBUS for the process. Accesses elsewhere go to the handler that was there before.
 /// Threads:  any, any number of times. Kept over fork(), as handlers are.
 void survive_lost_pages();

@@ -26,8 +26,8 @@ namespace perdure {
 class MappedFile {
  public:
   /// `file_bytes`: where the addresses of the file end; beyond are other files of an address space.
-  /// Requires: nothing else is mapped in [base, base + bytes) while this lives; whole pages. Of more
-  ///           than 256 at once the rest is not looked after.
+  /// Requires: whole pages, which are the pool's while this lives. Of more than 256 at once the rest
+  ///           is not looked after.
   MappedFile(std::byte* base, std::uint64_t bytes, std::uint64_t file_bytes,
              const std::string& path);
   ~MappedFile();
