@@ -170,7 +170,7 @@ verb_sqlite-suite() { apps/sqlite/suite/run "$@"; }
 verb_tidy() {
   local status=0
   sources 'h|cc' | xargs clang-format-19 --dry-run -Werror || status=1
-  cmake --preset dev -B build/tidy --log-level=WARNING >/dev/null
+  cmake --preset dev -B build/tidy -D CMAKE_UNITY_BUILD=OFF --log-level=WARNING >/dev/null
   sources cc | sed "s|.*|^$PWD/&\$|" | xargs run-clang-tidy-19 -quiet -p build/tidy -j "$jobs" || status=1
   return "$status"
 }

@@ -12,6 +12,12 @@ function(perdure_sources out)
   set(${out} ${all} PARENT_SCOPE)
 endfunction()
 
+# Several sources are compiled as one where CMAKE_UNITY_BUILD says so: reading headers takes most of the time. A source whose names
+# collide with another's stays apart.
+function(perdure_keep_apart)
+  set_source_files_properties(${ARGN} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+endfunction()
+
 # perdure_library(<name> FROM <folder>... [EXCEPT <regex>] [HEADERS_OF <library>]): a static library of these folders' sources.
 # The headers of C++ that most sources include are precompiled: reading them was a third of the time that sources took. With
 # HEADERS_OF, it uses what another library has precompiled.
@@ -55,17 +61,17 @@ function(perdure_check_headers library)
 endfunction()
 
 # perdure_tests(<folder> [PROVE] [ONE_THREAD <name>...] [LONG <name>...] [LINK <target>...] [ALONE <target>]
-#               [DEFINE <definition>...] [NEEDS <target>...]):
+#               [DEFINE <definition>...] [NEEDS <target>...] [APART <name>...]):
 # the tests <name>_test.cc of a folder, in one executable, whose cases ctest calls "<folder>/Suite.Case". <name>_slow_test.cc
 # and <name>_tool_test.cc, which judge processes, make executables and labels of their own, slow and tool; all others are
 # quick. PROVE: their label is prove, and ./do test leaves them to ./do prove. ALONE: what they link in place of the library. ONE_THREAD: what ThreadSanitizer has nothing to
-# say of. LONG: what no sanitizer repeats. Cases find the commands in the folder that the environment variable PERDURE_BIN
+# say of. LONG: what no sanitizer repeats. APART: see perdure_keep_apart. Cases find the commands in the folder that the environment variable PERDURE_BIN
 # names.
 function(perdure_tests folder)
   if(NOT PERDURE_TESTS)
     return()
   endif()
-  cmake_parse_arguments(PARSE_ARGV 1 arg "PROVE" "ALONE" "ONE_THREAD;LONG;LINK;DEFINE;NEEDS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "PROVE" "ALONE" "ONE_THREAD;LONG;LINK;DEFINE;NEEDS;APART")
   set(link ${arg_LINK} perdure_papers perdure::crash perdure_interleave)
   if(arg_ALONE)
     set(link ${arg_ALONE})
@@ -80,6 +86,9 @@ function(perdure_tests folder)
   if(PERDURE_SANITIZE STREQUAL "thread")
     list(APPEND left_out ${arg_ONE_THREAD})
   endif()
+  foreach(name IN LISTS arg_APART)
+    perdure_keep_apart(${path}/${name}_test.cc)
+  endforeach()
   foreach(name IN LISTS left_out)
     list(FILTER files EXCLUDE REGEX "/${name}_test\\.cc$")
   endforeach()
@@ -115,13 +124,13 @@ function(perdure_tests folder)
 endfunction()
 
 function(perdure_test_executable target prefix label files link define needs)
-  # With AddressSanitizer's checks, optimizing tests takes up to four times as long.
+  # With sanitizers' checks, optimizing tests takes up to four times as long.
   set(test_optimization -O1)
-  if(PERDURE_SANITIZE MATCHES "address")
+  if(PERDURE_SANITIZE)
     set(test_optimization -O0)
   endif()
   add_executable(${target} ${files})
-  set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+  set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests UNITY_BUILD_BATCH_SIZE 4)
   target_compile_options(${target} PRIVATE ${test_optimization})
   target_compile_definitions(${target} PRIVATE ${define})
   # The standard library first: from an archive whatever defines a name is taken, also std::string's functions that were not

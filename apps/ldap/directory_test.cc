@@ -424,7 +424,10 @@ TEST(DirectoryPowerCuts, AnUpdateIsAllOrNothing) {
   crash::Options options;
   options.samples = kSanitized ? 2 : 24;
   options.kill_every = 256;
-  if (kSanitized) options.most_points = 40;
+  if (kSanitized) {
+    options.most_points = 40;
+    options.nested_most_points = 3;
+  }
   const crash::Report report = crash::explore(crash::subject_of(updates()), options);
   for (const crash::Violation& violation : report.violations)
     ADD_FAILURE() << violation.what << "\n  again with: " << violation.replay;
