@@ -63,8 +63,19 @@ class Pool {
   static Result<Pool> open_or_create(const std::string& path, const ExpertOptions& options);
   /// Opens a private copy: recovery, reads and even writes happen in memory only; the file stays as
   /// it is.
-  /// Errors: as open(), but never kBusy.
+  /// In use:  while another process, or this one, has a pool on a file open (not on memory), the copy
+  ///          is what was committed and durable at the moment of the call. Nobody waits for it, and
+  ///          what is committed later does not change it: open another one to see that. When the
+  ///          other closes the pool, a copy of more than 64 MiB may find pages missing: what reads
+  ///          them throws kBusy.
+  /// Cost:    in use, up to 64 MiB are read at once, larger pools page by page; the other process
+  ///          copies each page once before it first changes it.
+  /// Errors:  as open(); kBusy where others cannot look on.
   static Result<Pool> inspect(const std::string& path);
+  /// Copies a pool to a new file, also while it is open, as of the moment of the call.
+  /// Durable: the copy, on return. It was opened once, and appears under its name whole or not at all.
+  /// Errors:  as inspect(); kExists, kIo, kNoSpace; kBusy, if the pool was closed meanwhile: repeat it.
+  static Result<void> back_up(const std::string& from, const std::string& to);
 
   Pool(Pool&& other) noexcept
       : core_(std::exchange(other.core_, nullptr)), id_(std::exchange(other.id_, 0)) {}

@@ -2,6 +2,8 @@
 // What tests of the `perdure` command on pools share.
 #pragma once
 
+#include <cstring>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -32,6 +34,27 @@ class CliTest : public ToolTest {
       lines += "key " + std::to_string(i) + "\tvalue " + std::to_string(i) + "\n";
     const ToolRun loaded = run({"kv", "load", pool_}, lines);
     ASSERT_EQ(loaded.code, 0) << loaded.err;
+  }
+  /// Damages the link from one of the records of fill() to the next one of its bucket.
+  void damage_a_link(int records) {
+    std::string bytes = read(pool_);
+    for (int i = 0; i < records; ++i) {
+      const std::string key = "key " + std::to_string(i);
+      const std::uint32_t lengths[] = {static_cast<std::uint32_t>(key.size()),
+                                       static_cast<std::uint32_t>(key.size() + 2)};
+      std::string entry(reinterpret_cast<const char*>(lengths), sizeof(lengths));
+      entry += key;
+      const std::size_t at = bytes.find(entry);
+      ASSERT_NE(at, std::string::npos);
+      std::uint64_t next = 0;
+      std::memcpy(&next, bytes.data() + at - sizeof(next), sizeof(next));
+      if (next == 0) continue;
+      next |= std::uint64_t{1} << 40;
+      std::memcpy(bytes.data() + at - sizeof(next), &next, sizeof(next));
+      std::ofstream(pool_, std::ios::binary) << bytes;
+      return;
+    }
+    FAIL() << "no entry is followed by another";
   }
   Json json_of(const std::vector<std::string>& arguments, int code = 0) {
     const ToolRun ran = run(arguments);

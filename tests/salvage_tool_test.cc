@@ -3,9 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
 
 #include "perdure/pool.h"
 #include "tests/cli_fixture.h"
@@ -26,24 +24,7 @@ class SalvageTest : public CliTest {
   void make_damaged() {
     create();
     fill(kRecords);
-    std::string bytes = read(pool_);
-    for (int i = 0; i < kRecords; ++i) {
-      const std::string key = "key " + std::to_string(i);
-      const std::uint32_t lengths[] = {static_cast<std::uint32_t>(key.size()),
-                                       static_cast<std::uint32_t>(key.size() + 2)};
-      std::string entry(reinterpret_cast<const char*>(lengths), sizeof(lengths));
-      entry += key;
-      const std::size_t at = bytes.find(entry);
-      ASSERT_NE(at, std::string::npos);
-      std::uint64_t next = 0;
-      std::memcpy(&next, bytes.data() + at - sizeof(next), sizeof(next));
-      if (next == 0) continue;
-      next |= std::uint64_t{1} << 40;
-      std::memcpy(bytes.data() + at - sizeof(next), &next, sizeof(next));
-      std::ofstream(pool_, std::ios::binary) << bytes;
-      return;
-    }
-    FAIL() << "no entry is followed by another";
+    damage_a_link(kRecords);
   }
   static std::ptrdiff_t lines(const std::string& text) {
     return std::count(text.begin(), text.end(), '\n');

@@ -13,6 +13,7 @@
 #include "apps/sqlite/errors.h"
 #include "apps/sqlite/header_page.h"
 #include "apps/sqlite/volatile_files.h"
+#include "perdure/api/pool_core.h"
 #include "perdure/region/layout.h"
 
 namespace perdure::sqlite {
@@ -96,6 +97,11 @@ void refuse_other_options(const Database& open, const Request& request) {
   if (request.plain != (open.plain != nullptr))
     throw Refusal{SQLITE_CANTOPEN, request.path + ": open in this process by the VFS perdure" +
                                        (request.plain ? "" : "-plain")};
+  if (open.of_the_past && !request.only_reads)
+    throw Refusal{
+        SQLITE_BUSY,
+        request.path +
+            ": in use by another process, and open in this one with mode=ro; close it there"};
   if (!request.engine.empty() && request.engine != open.engine)
     throw Refusal{SQLITE_CANTOPEN, request.path + ": open in this process with engine=" +
                                        open.engine + "; all connections share it"};
@@ -128,8 +134,11 @@ Result<Pool> open_with_library(const Request& request) {
     return invalid("line_ns and alias_words in its URI are the laboratory's; leave them out");
   ExpertOptions options = request.options;
   if (request.engine == "softwrap") options.placement = Placement::kPrivatePages;
-  return request.create ? Pool::open_or_create(request.path, options)
-                        : Pool::open(request.path, options);
+  auto opened = request.create ? Pool::open_or_create(request.path, options)
+                               : Pool::open(request.path, options);
+  if (opened || opened.error().code != Code::kBusy || !request.only_reads) return opened;
+  auto copy = Pool::inspect(request.path);
+  return copy ? std::move(copy) : std::move(opened);
 }
 
 void open_pools_by(PoolOpener chosen) { opener = chosen; }
@@ -139,6 +148,7 @@ Database::Database(const Request& request, Pool opened)
       place(place_of(request.path)),
       engine(request.engine.empty() ? "mnemosyne" : request.engine),
       pool(std::move(opened)),
+      of_the_past(core_of(pool).region().is_live()),
       plain(plain_store(pool, request)),
       file(pool, plain != nullptr ? &plain->database : pool.root<StoredFile>(kRoot),
            {.unawaited = kHeaderCounters}) {

@@ -23,6 +23,7 @@ struct Request {
   std::string path;
   bool plain = false;  // by the VFS perdure-plain
   bool create = false;
+  bool only_reads = false;  // mode=ro
   ExpertOptions options;
   std::string engine;         // empty: an open pool's, or the default
   bool names_domain = false;  // else it takes an open pool's
@@ -34,7 +35,8 @@ struct Request {
 /// Opens a database's pool, or makes it if the request says so. Errors: as those of Pool; kInvalid for an engine that it does
 /// not know.
 using PoolOpener = Result<Pool> (*)(const Request& request);
-/// The library's engine as "mnemosyne", the default, and with private pages as "softwrap".
+/// The library's engine as "mnemosyne", the default, and with private pages as "softwrap". Who only reads, while another process
+/// has the database open, gets a copy in memory of what is durable then.
 Result<Pool> open_with_library(const Request& request);
 /// Has databases that are opened from now on opened by `opener`: how the laboratory brings the engines of the papers.
 /// Threads: none else uses databases.
@@ -50,6 +52,7 @@ struct Database {
   const std::pair<dev_t, ino_t> place;
   const std::string engine;
   Pool pool;
+  const bool of_the_past;   // another process has it open, and goes on
   PlainStore* const plain;  // null: of the VFS perdure
   DatabaseFile file;
   std::optional<DatabaseFile> journal;  // of the VFS perdure-plain

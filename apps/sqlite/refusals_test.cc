@@ -3,8 +3,12 @@
 // nothing that was acknowledged.
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
+#include <csignal>
 #include <fstream>
 
 #include <gmock/gmock.h>
@@ -182,6 +186,41 @@ TEST_P(Refusals, ReadOnlyConnectionsRead) {
   Sql writer(uri(path));
   writer.must("INSERT INTO t VALUES(2)");
   EXPECT_EQ(sql.ask("SELECT v FROM t"), "1;2");
+}
+
+TEST_P(Refusals, WhoOnlyReadsSeesADatabaseThatAnotherProcessHasOpen) {
+  std::array<int, 2> ready{};
+  ASSERT_EQ(::pipe(ready.data()), 0);
+  const pid_t writer = ::fork();
+  if (writer == 0) {
+    Sql sql(uri(path));
+    sql.must("CREATE TABLE t(v); INSERT INTO t VALUES(1)");
+    (void)!::write(ready[1], "r", 1);
+    for (;;) sql.must("INSERT INTO t SELECT max(v) + 1 FROM t");
+  }
+  char byte = 0;
+  ASSERT_EQ(::read(ready[0], &byte, 1), 1);
+  if (std::string(GetParam()) == kOnMemory) {
+    expect_refused(uri(path, "mode=ro"), SQLITE_BUSY, "in use by process", SQLITE_OPEN_READONLY);
+  } else {
+    int last = 0;
+    for (int i = 0; i < 10; ++i) {
+      Sql sql(uri(path, "mode=ro"), SQLITE_OPEN_READONLY);
+      const int rows = std::stoi(sql.ask("SELECT count(*) FROM t"));
+      EXPECT_GE(rows, std::max(last, 1));
+      last = rows;
+      EXPECT_EQ(sql.ask("SELECT max(v) FROM t; PRAGMA integrity_check"),
+                std::to_string(rows) + ";ok");
+      EXPECT_EQ(sql.run("INSERT INTO t VALUES(2)"), SQLITE_READONLY);
+      expect_refused(uri(path), SQLITE_BUSY, "in use by another process");
+    }
+  }
+  ::kill(writer, SIGKILL);
+  int status = 0;
+  ::waitpid(writer, &status, 0);
+  EXPECT_TRUE(WIFSIGNALED(status)) << "the writer ended by itself";
+  Sql sql(uri(path));
+  EXPECT_EQ(sql.ask("SELECT count(*) = max(v) FROM t; PRAGMA integrity_check"), "1;ok");
 }
 
 TEST_P(Refusals, AFullPoolLosesNothing) {

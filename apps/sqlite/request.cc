@@ -61,6 +61,7 @@ Request request_of(const char* name, int flags) {
   Request request;
   request.path = name;
   request.create = (flags & SQLITE_OPEN_CREATE) != 0;
+  request.only_reads = (flags & SQLITE_OPEN_READONLY) != 0;
   ExpertOptions& options = request.options;
   options.mode = 0644;  // as SQLite's own VFS; the umask may take more
   if (const char* engine = sqlite3_uri_parameter(name, "engine")) request.engine = engine;

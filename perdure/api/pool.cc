@@ -215,8 +215,24 @@ Result<Pool> inspect_region(std::unique_ptr<Region> region, std::vector<std::str
   return inspect(std::move(region), findings, nullptr);
 }
 
+namespace {
+
+Result<std::unique_ptr<Region>> closed_region(const std::string& path) {
+  Region::OpenOptions how;
+  how.look_on = false;
+  return Region::open_file(path, DomainKind::kAuto, Region::Access::kInspect, how);
+}
+
+}  // namespace
+
+Result<Pool> inspect_closed(const std::string& path) {
+  auto region = closed_region(path);
+  if (!region) return region.error();
+  return inspect_region(std::move(region).value(), nullptr);
+}
+
 Result<Pool> inspect_wreck(const std::string& path, std::vector<std::string>& findings) {
-  auto region = Region::open_file(path, DomainKind::kAuto, Region::Access::kInspect);
+  auto region = closed_region(path);
   if (!region) return region.error();
   return inspect(std::move(region).value(), &findings, &findings);
 }

@@ -158,7 +158,9 @@ PoolCore& core_of(const Pool& pool);
 Result<Pool> open_region(std::unique_ptr<Region> region, const ExpertOptions& options);
 /// Pool::inspect(). `findings` collects damage of heap and root table instead of refusing the pool.
 Result<Pool> inspect_pool(const std::string& path, std::vector<std::string>* findings);
-/// The same for damage of its logs, too, of which it recovers what comes before.
+/// Pool::inspect() for those whose copy is to take the pool's place: kBusy while it is open.
+Result<Pool> inspect_closed(const std::string& path);
+/// The same, with the damage of its logs, too, of which it recovers what comes before.
 Result<Pool> inspect_wreck(const std::string& path, std::vector<std::string>& findings);
 /// Its second half, for an address space.
 Result<Pool> inspect_region(std::unique_ptr<Region> region, std::vector<std::string>* findings);

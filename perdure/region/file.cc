@@ -14,11 +14,15 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <fstream>
 #include <sstream>
 #include <string_view>
+#include <thread>
 #include <vector>
+
+#include "perdure/region/live_protocol.h"
 
 namespace perdure {
 namespace {
@@ -40,6 +44,38 @@ std::string lock_holder(int fd) {
     if (fields >> number >> type >> advisory >> mode >> pid && type == "FLOCK") return pid;
   }
   return "unknown";
+}
+
+constexpr std::chrono::seconds kReadersEndWithin(2);
+constexpr std::chrono::milliseconds kBetweenLooks(1);
+
+/// Those who only look end soon: they are waited for, and new ones wait for us.
+bool lock_alone(int fd) {
+  if (::flock(fd, LOCK_EX | LOCK_NB) == 0) return true;
+  const auto end = std::chrono::steady_clock::now() + kReadersEndWithin;
+  bool waits = false;
+  bool locked = false;
+  while (!locked && errno == EWOULDBLOCK && ::flock(fd, LOCK_SH | LOCK_NB) == 0) {
+    ::flock(fd, LOCK_UN);
+    waits = waits || live::set_lock(fd, F_WRLCK, live::kWaitingByte);
+    if (std::chrono::steady_clock::now() > end) {
+      errno = EWOULDBLOCK;
+      break;
+    }
+    std::this_thread::sleep_for(kBetweenLooks);
+    locked = ::flock(fd, LOCK_EX | LOCK_NB) == 0;
+  }
+  const int error = errno;
+  if (waits) (void)live::set_lock(fd, F_UNLCK, live::kWaitingByte);
+  errno = error;
+  return locked;
+}
+
+bool lock_to_look(int fd) {
+  const auto end = std::chrono::steady_clock::now() + kReadersEndWithin;
+  while (live::find_lock(fd, live::kWaitingByte, 1) != 0 && std::chrono::steady_clock::now() < end)
+    std::this_thread::sleep_for(kBetweenLooks);
+  return ::flock(fd, LOCK_SH | LOCK_NB) == 0;
 }
 
 }  // namespace
@@ -177,7 +213,7 @@ Result<LockedFile> open_locked(const std::string& path, bool inspect) {
   struct stat status{};
   if (::fstat(file.get(), &status) != 0) return io_error(path);
   if (!S_ISREG(status.st_mode)) return Error{Code::kForeign, path + ": not a regular file"};
-  if (::flock(file.get(), (inspect ? LOCK_SH : LOCK_EX) | LOCK_NB) != 0) {
+  if (inspect ? !lock_to_look(file.get()) : !lock_alone(file.get())) {
     if (errno != EWOULDBLOCK) return io_error(path + ": locking");
     return Error{Code::kBusy, path + ": in use by process " + lock_holder(file.get()) +
                                   "; close it there first"};

@@ -69,7 +69,8 @@ struct LockedFile {
   Descriptor fd;
   std::uint64_t bytes;
 };
-/// Opens a regular file and takes its lock: alone for writing, with other readers for inspection.
+/// Opens a regular file and takes its lock: alone for writing, with other readers for inspection. Who
+/// wants it alone waits for readers, for two seconds at most.
 /// Errors: those of open_followed(), kForeign (not a regular file), kBusy (with the holder's pid).
 Result<LockedFile> open_locked(const std::string& path, bool inspect);
 

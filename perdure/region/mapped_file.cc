@@ -99,7 +99,19 @@ void MappedFile::await_handlers() const {
 std::optional<Error> MappedFile::loss() const {
   const std::uint64_t offset = first_.load();
   if (offset == kNone) return std::nullopt;
-  return lost(path_.data(), offset, file_bytes_);
+  const std::lock_guard lock(mutex_);
+  return told_ ? *told_ : lost(path_.data(), offset, file_bytes_);
+}
+
+void MappedFile::lose(Offset offset, const Error& error) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!told_) told_ = error;
+  }
+  std::uint64_t none = kNone;
+  first_.compare_exchange_strong(none, offset);
+  if (std::atomic<bool>* const flag = flag_.load(); flag != nullptr) flag->store(true);
+  detail::lost_pages.fetch_add(1);
 }
 
 std::optional<Error> MappedFile::first_loss() {

@@ -16,9 +16,11 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
 #include <optional>
 #include <string>
 
+#include "perdure/base/words.h"
 #include "perdure/error.h"
 
 namespace perdure {
@@ -36,6 +38,8 @@ class MappedFile {
 
   /// When a page is lost, or has been, `flag` becomes true; null: no flag. Threads: one at a time.
   void raise(std::atomic<bool>* flag);
+  /// Called before zeros stand for a page that this process could not read by itself.
+  void lose(Offset offset, const Error& error);
   /// What is known of the first page that was lost.
   std::optional<Error> loss() const;
 
@@ -58,6 +62,8 @@ class MappedFile {
   std::array<char, 1024> path_{};
   std::atomic<std::uint64_t> first_{kNone};
   std::atomic<std::atomic<bool>*> flag_{nullptr};
+  mutable std::mutex mutex_;
+  std::optional<Error> told_;  // by lose(); under mutex_
 };
 
 }  // namespace perdure

@@ -8,10 +8,15 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <chrono>
 #include <cstring>
+#include <thread>
 
 #include "perdure/lost_pages.h"
 #include "perdure/region/file.h"
+#include "perdure/region/live_image.h"
+#include "perdure/region/onlookers.h"
 #include "perdure/region/superblock.h"
 
 namespace perdure {
@@ -26,8 +31,12 @@ class FileBacking final : public Backing {
   /// Takes no ownership of `fd`, but of `sync_fd`: the same file opened anew, or -1 if it is only
   /// looked at. The kernel tells of a failed write-back once to each opening of a file: an error
   /// that this sync met, and a commit's data had, must not be gone when the commit asks.
-  FileBacking(int fd, int sync_fd, std::string path)
-      : fd_(fd), sync_fd_(sync_fd), path_(std::move(path)), writable_(sync_fd >= 0) {}
+  FileBacking(int fd, int sync_fd, Onlookers* onlookers, std::string path)
+      : fd_(fd),
+        sync_fd_(sync_fd),
+        onlookers_(onlookers),
+        path_(std::move(path)),
+        writable_(sync_fd >= 0) {}
   ~FileBacking() override {
     if (sync_fd_ >= 0) ::close(sync_fd_);
   }
@@ -48,17 +57,22 @@ class FileBacking final : public Backing {
     return io_error(path_ + ": reserving " + std::to_string(bytes) + " bytes");
   }
   void release(Offset offset, std::uint64_t bytes) override {
-    if (writable_)
+    const Onlookers::Writing writing(onlookers_, 0, 0);
+    const bool may = onlookers_ == nullptr || !onlookers_->any();
+    if (writable_ && may)
       (void)::fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
                         static_cast<off_t>(bytes));
   }
   bool tell(Offset offset, Word value) override {
-    return !writable_ || write_at(fd_, &value, sizeof(value), offset);
+    if (!writable_) return true;
+    const Onlookers::Writing writing(onlookers_, offset, sizeof(value));
+    return write_at(fd_, &value, sizeof(value), offset);
   }
 
  private:
   int fd_;
   int sync_fd_;
+  Onlookers* onlookers_;
   std::string path_;
   bool writable_;
 };
@@ -172,6 +186,17 @@ Result<std::unique_ptr<Region>> Region::open_file(const std::string& path, Domai
                                                   Access access, const OpenOptions& options) {
   const bool inspect = access == Access::kInspect;
   auto locked = open_locked(path, inspect);
+  const bool may_look_on =
+      inspect && options.look_on && options.features == 0 && options.base == nullptr;
+  // Who opens or closes the file has its lock for a moment longer than it lets others look on.
+  constexpr int kAttempts = 20;
+  for (int i = 0; !locked && locked.error().code == Code::kBusy && may_look_on; ++i) {
+    auto live = open_live(path, options);
+    if (live || live.error().code != Code::kNotFound) return live;
+    if (i == kAttempts) break;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    locked = open_locked(path, inspect);
+  }
   if (!locked) return locked.error();
   Descriptor& file = locked->fd;
   const std::uint64_t file_bytes = locked->bytes;
@@ -188,7 +213,14 @@ Result<std::unique_ptr<Region>> Region::open_file(const std::string& path, Domai
                                        " bytes, but logs and tables alone take " +
                                        std::to_string(super.heap_offset) +
                                        "; restore it from a backup"};
+  const DomainKind domain =
+      kind != DomainKind::kAuto ? kind : domain_of_file(file.get(), file_bytes);
+  std::unique_ptr<Onlookers> onlookers;
+  if (!inspect && domain == DomainKind::kSync && options.features == 0)
+    onlookers = Onlookers::of(file.get(), path);
   // Nobody waits for it: what a power cut takes back is replaced again.
+  const Onlookers::Writing writing(found->replaces_other ? onlookers.get() : nullptr,
+                                   other_superblock(found->at), sizeof(super));
   if (found->replaces_other && !inspect &&
       !write_at(file.get(), &super, sizeof(super), other_superblock(found->at)))
     return io_error(path + ": replacing a damaged superblock");
@@ -196,7 +228,7 @@ Result<std::unique_ptr<Region>> Region::open_file(const std::string& path, Domai
   std::unique_ptr<Region> region(new Region);
   region->path_ = path;
   region->range_bytes_ = options.range_bytes;
-  region->domain_ = kind != DomainKind::kAuto ? kind : domain_of_file(file.get(), file_bytes);
+  region->domain_ = domain;
   // The whole capacity is mapped at once: growing then only extends the file under addresses that
   // already exist.
   const std::uint64_t bytes = std::max(super.geometry.capacity_bytes, options.room_bytes);
@@ -260,9 +292,54 @@ Result<std::unique_ptr<Region>> Region::open_file(const std::string& path, Domai
     sync_fd = ::open(self.c_str(), O_RDWR | O_CLOEXEC);
     if (sync_fd < 0) return io_error(path + ": opening it again for syncs");
   }
-  region->owned_backing_ = std::make_unique<FileBacking>(region->fd_, sync_fd, path);
+  region->owned_backing_ =
+      std::make_unique<FileBacking>(region->fd_, sync_fd, onlookers.get(), path);
+  region->onlookers_ = std::move(onlookers);
   region->backing_ = region->owned_backing_.get();
   if (auto adopted = region->adopt(found.value(), file_bytes); !adopted) return adopted.error();
+  return region;
+}
+
+/// As open_file() for inspection, while another process has the file open.
+Result<std::unique_ptr<Region>> Region::open_live(const std::string& path,
+                                                  const OpenOptions& options) {
+  auto opened = open_followed(path, O_RDONLY);
+  if (!opened) return opened.error();
+  auto image = LiveImage::open(std::move(opened).value(), path);
+  if (!image) return image.error();
+  LiveImage& live = *image.value();
+  std::optional<Error> unreadable;
+  auto found =
+      find_superblock(path, live.bytes(), [&](Offset offset, void* data, std::size_t size) {
+        std::array<std::byte, kPageBytes> page;
+        const Offset begin = round_down(offset, kPageBytes);
+        if (!inside(offset, size, begin, begin + kPageBytes)) return false;
+        if (auto got = live.read(begin, page.data(), page.size()); !got) {
+          unreadable = got.error();
+          return false;
+        }
+        std::memcpy(data, page.data() + (offset - begin), size);
+        return true;
+      });
+  if (unreadable) return *unreadable;
+  if (!found) return found.error();
+  std::unique_ptr<Region> region(new Region);
+  region->path_ = path;
+  region->domain_ = DomainKind::kSync;
+  region->persistent_memory_ = false;
+  region->room_bytes_ = std::max(found->super.geometry.capacity_bytes, options.room_bytes);
+  region->owner_pid_ = ::getpid();
+  region->live_ = std::move(image).value();
+  auto base = live.map(region->room_bytes_, [raw = region.get()](Offset at, const Error& error) {
+    raw->mapped_->lose(at, error);
+  });
+  if (!base) return base.error();
+  region->base_ = base.value();
+  region->mapped_.emplace(region->base_, region->room_bytes_, region->room_bytes_, path);
+  region->owned_backing_ = std::make_unique<FileBacking>(-1, -1, nullptr, path);
+  region->backing_ = region->owned_backing_.get();
+  if (auto adopted = region->adopt(found.value(), live.bytes()); !adopted)
+    return region->loss().value_or(adopted.error());
   return region;
 }
 
@@ -290,6 +367,12 @@ Result<std::unique_ptr<Region>> Region::open_memory(std::byte* base, std::uint64
   region->backing_ = &backing;
   if (auto adopted = region->adopt(found.value(), file_bytes); !adopted) return adopted.error();
   return region;
+}
+
+Result<void> Region::read_file(Offset offset, std::byte* to, std::uint64_t bytes) const {
+  if (live_) return live_->read(offset, to, bytes);
+  if (read_at(fd_, to, bytes, offset)) return {};
+  return io_error(path_ + ": reading at " + std::to_string(offset));
 }
 
 bool Region::unchanged_since(std::uint64_t retired) const {
@@ -423,6 +506,7 @@ bool RegionDevice::for_each_piece(Offset offset, const void* data, std::size_t b
 }
 
 bool RegionDevice::write(Offset offset, const void* data, std::size_t bytes) {
+  const Onlookers::Writing writing(region_->onlookers(), offset, bytes);
   return for_each_piece(
       offset, data, bytes,
       [&](FileDevice device, Offset at, const void* piece, std::size_t piece_bytes) {
@@ -433,6 +517,7 @@ bool RegionDevice::write(Offset offset, const void* data, std::size_t bytes) {
 }
 
 bool RegionDevice::write_durable(Offset offset, const void* data, std::size_t bytes) {
+  const Onlookers::Writing writing(region_->onlookers(), offset, bytes);
   return for_each_piece(
       offset, data, bytes,
       [](FileDevice device, Offset at, const void* piece, std::size_t piece_bytes) {
@@ -465,7 +550,11 @@ void Region::raise_when_lost(std::atomic<bool>* flag) {
   if (mapped_home_) mapped_home_->raise(flag);
 }
 
+Region::Region() = default;
 Region::~Region() {
+  onlookers_.reset();
+  if (owner_pid_ != ::getpid()) (void)live_.release();  // a child has none of its threads
+  live_.reset();
   mapped_.reset();
   mapped_home_.reset();
   // Said aloud, because a forked child that lives on keeps the descriptor, and with it the lock,

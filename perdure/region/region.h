@@ -22,6 +22,9 @@
 
 namespace perdure {
 
+class LiveImage;
+class Onlookers;
+
 /// The storage under a region, as far as it is needed to grow.
 class Backing {
  public:
@@ -59,6 +62,8 @@ class Region {
     /// On memory: base() is a private mapping from the heap on, and home() the shared one
     /// (domain/in_private_pages.h). On files the mapping is private anyway.
     bool private_heap = false;
+    /// For inspection: also a file that another process has open and goes on with.
+    bool look_on = true;
   };
   /// Bytes of another file, mapped into the region's range beyond its capacity, that records may
   /// name.
@@ -70,7 +75,8 @@ class Region {
   };
   enum class Access : std::uint8_t {
     kReadWrite,
-    kInspect,  // a private copy: nothing done through it reaches the file
+    kInspect,  // a private copy: nothing done through it reaches the file. Of a file that another
+               // process has open it is what was committed and durable at the moment of the call
   };
 
   /// Creates the file whole or not at all: formatted without a name, synced, then linked.
@@ -128,6 +134,12 @@ class Region {
   /// Whether the kernel vouches for it (MAP_SYNC); memory handed to open_memory() is believed.
   bool is_persistent_memory() const { return persistent_memory_; }
   const std::string& path() const { return path_; }
+  /// Whether another process had the file open, and goes on.
+  bool is_live() const { return live_ != nullptr; }
+  /// Whole pages as the file has them, past the mapping.   Errors: as LiveImage::read().
+  Result<void> read_file(Offset offset, std::byte* to, std::uint64_t bytes) const;
+  /// For all that writes the file; null: nobody may look on.
+  Onlookers* onlookers() const { return onlookers_.get(); }
   /// What is known of the first page that could not be read or written: see perdure/lost_pages.h.
   std::optional<Error> loss() const;
   /// As MappedFile::raise().
@@ -219,7 +231,9 @@ class Region {
   [[nodiscard]] bool say_changed();
 
  private:
-  Region() = default;
+  Region();
+  static Result<std::unique_ptr<Region>> open_live(const std::string& path,
+                                                   const OpenOptions& options);
   Result<void> adopt(const FoundSuperblock& found, std::uint64_t file_bytes);
   Error no_space(std::uint64_t count) const;
 
@@ -237,8 +251,10 @@ class Region {
   Superblock super_{};
   Offset superblock_at_ = 0;
   std::string superblock_damage_;
+  std::unique_ptr<Onlookers> onlookers_;
   std::optional<MappedFile> mapped_;
   std::optional<MappedFile> mapped_home_;
+  std::unique_ptr<LiveImage> live_;  // has the mapping, if there is one
   std::atomic<std::uint64_t> grown_bytes_{0};
   std::mutex grow_mutex_;
   std::unique_ptr<Backing> owned_backing_;

@@ -171,6 +171,21 @@ void UserFaults::break_at(std::byte* address, std::uint64_t bytes) {
   wake(address, bytes);
 }
 
+void UserFaults::fill(std::byte* address, const std::byte* data, std::uint64_t bytes) {
+  uffdio_copy copy{};
+  int failed = 0;
+  do {
+    copy = {};
+    copy.dst = reinterpret_cast<std::uintptr_t>(address);
+    copy.src = reinterpret_cast<std::uintptr_t>(data);
+    copy.len = bytes;
+    failed = ::ioctl(faults_.get(), UFFDIO_COPY, &copy) == 0 ? 0 : errno;
+  } while (failed == EAGAIN && copy.copy <= 0);  // somebody changes mappings
+  if (failed == 0) return;
+  if (failed == EEXIST) return wake(address, bytes);
+  break_at(address, bytes);
+}
+
 bool UserFaults::spend_reserve() {
   if (reserve_ == nullptr) return false;
   ::munmap(reserve_, kReservePages * kPageBytes);

@@ -72,6 +72,10 @@ class UserFaults {
   /// file whose storage fails.
   void break_at(std::byte* address, std::uint64_t bytes);
 
+  /// Puts a copy of `data` there, unless there is something, and wakes the threads that wait for it. Where
+  /// there is no memory, it is as break_at().
+  void fill(std::byte* address, const std::byte* data, std::uint64_t bytes);
+
   /// Wakes the threads that wait for the bytes, because these are there now.
   void wake(std::byte* address, std::uint64_t bytes);
 

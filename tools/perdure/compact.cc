@@ -201,7 +201,7 @@ void refuse_damaged(Pool& pool, const std::string& from) {
 }
 
 Report compact_pool(const CompactOptions& options) {
-  Pool pool = Pool::inspect(options.from).value();
+  Pool pool = inspect_closed(options.from).value();
   refuse_damaged(pool, options.from);
   const Unmentioned lost = find_unmentioned(pool);
   free_all(pool, lost.objects);

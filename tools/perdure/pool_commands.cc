@@ -55,6 +55,7 @@ void report_info(const PoolCommandOptions& options, Pool& pool, const std::strin
   report["log_slots"] = geometry.log_slots;
   report["records_to_recover"] = pool.recovery().records_replayed;
   report["damage_found"] = damaged;
+  report["in_use"] = core_of(pool).region().is_live();
   report["roots"] = describe_roots(pool);
   report.update(more);
   print(report, options.json);
