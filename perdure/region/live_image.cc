@@ -72,7 +72,7 @@ Result<void> LiveImage::meet(const std::string& path) {
   meeting_ = live::find_lock(fd_.get(), live::kFirstMeeting, live::kMeetings);
   if (meeting_ == 0)
     return Error{Code::kNotFound, path + ": nobody who has it open lets others look on"};
-  socket_ = Descriptor(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  socket_ = Descriptor(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   const live::Meeting at = live::meeting_of(status.st_dev, status.st_ino, meeting_);
   if (socket_.get() < 0 ||
       ::connect(socket_.get(), reinterpret_cast<const sockaddr*>(&at.address), at.bytes) != 0)

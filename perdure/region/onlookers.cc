@@ -87,7 +87,12 @@ void Onlookers::take_writing_byte() noexcept {
     std::this_thread::sleep_for(std::chrono::microseconds(50));
     if (live::set_lock(fd_, F_WRLCK, live::kWritingByte)) return;
   }
-  (void)live::set_lock(fd_, F_UNLCK, meeting_);
+  leave();
+}
+
+/// Lets nobody look on any more. Who does sees that.
+void Onlookers::leave() noexcept {
+  if (meeting_ != 0) (void)live::set_lock(fd_, F_UNLCK, meeting_);
   meeting_ = 0;
   socket_ = Descriptor();
   readers_.clear();
@@ -124,52 +129,62 @@ void Onlookers::look_around(std::unique_lock<std::mutex>& lock) {
   std::size_t count = 0;
   sockets[count++] = {socket_.get(), POLLIN, 0};
   for (const auto& reader : readers_) sockets[count++] = {reader->socket.get(), POLLIN, 0};
-  if (::poll(sockets.data(), count, 0) <= 0 && readers_.empty()) return;
+  const int found = ::poll(sockets.data(), count, 0);
+  if (found == 0) return;
   for (std::size_t i = readers_.size(); i-- > 0;) {
     // A reader says no more after its first word: what can be read is its end.
     if (sockets[i + 1].revents != 0 || readers_[i]->socket.get() < 0)
       readers_.erase(readers_.begin() + static_cast<std::ptrdiff_t>(i));
   }
-  if ((sockets[0].revents & POLLIN) == 0) return;
+  if (found > 0 && sockets[0].revents == 0) return;
   // What others are writing was begun without these readers.
   welcoming_ = true;
   changed_.wait(lock, [&] { return writing_ == 1; });
-  for (std::size_t i = 0; i < kMostReaders && readers_.size() < kMostReaders; ++i) {
-    try {
-      auto reader = accept();
-      if (reader == nullptr) break;
-      if (reader->header != nullptr) readers_.push_back(std::move(reader));
-    } catch (const std::exception&) {
-      break;
-    }
-  }
+  // Who waits and is not seen would believe that nothing is written.
+  if (!welcome_all()) leave();
   welcoming_ = false;
   changed_.notify_all();
 }
 
-/// Null: nobody waits. A reader without a header may not look on.
-std::unique_ptr<Onlookers::Reader> Onlookers::accept() {
+/// False: somebody may be waiting still.
+bool Onlookers::welcome_all() noexcept {
+  for (std::size_t i = 0; i < 4 * kMostReaders; ++i) {
+    const int socket = ::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC);
+    if (socket < 0) return errno == EAGAIN || errno == EWOULDBLOCK;
+    Descriptor visitor(socket);
+    if (readers_.size() == kMostReaders) continue;  // sent away
+    try {
+      readers_.reserve(readers_.size() + 1);
+      if (auto reader = welcome(std::move(visitor))) readers_.push_back(std::move(reader));
+    } catch (const std::exception&) {
+      // No memory: this one is sent away, too.
+    }
+  }
+  return false;
+}
+
+/// Null: it is sent away.
+std::unique_ptr<Onlookers::Reader> Onlookers::welcome(Descriptor visitor) const {
   auto reader = std::make_unique<Reader>();
-  reader->socket = Descriptor(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC));
-  if (reader->socket.get() < 0) return nullptr;
+  reader->socket = std::move(visitor);
   struct stat status{};
   const Descriptor proof = live::receive_file(reader->socket.get());
   if (proof.get() < 0 || !is_opened_for_reading(proof.get(), fd_) || ::fstat(fd_, &status) != 0)
-    return reader;
+    return nullptr;
   reader->pages = round_up(static_cast<std::uint64_t>(status.st_size), kPageBytes) / kPageBytes;
   reader->kept.resize(reader->pages / 64 + 1);
   reader->file = make_file_for_pages();
+  const int file = reader->file.get();
   // Written before it is mapped, so that it has space.
   const std::array<std::byte, kPageBytes> zeros{};
-  if (reader->file.get() < 0 || !write_at(reader->file.get(), zeros.data(), zeros.size(), 0))
-    return reader;
+  if (file < 0 || !write_at(file, zeros.data(), zeros.size(), 0)) return nullptr;
+  void* const header = ::mmap(nullptr, kPageBytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  if (header == MAP_FAILED) return nullptr;
+  reader->header = static_cast<live::KeptHeader*>(header);
   // The reader cannot change it, or cut it.
-  const std::string self = "/proc/self/fd/" + std::to_string(reader->file.get());
+  const std::string self = "/proc/self/fd/" + std::to_string(file);
   const Descriptor to_read(::open(self.c_str(), O_RDONLY | O_CLOEXEC));
-  if (to_read.get() < 0 || !live::send_file(reader->socket.get(), to_read.get())) return reader;
-  void* const header =
-      ::mmap(nullptr, kPageBytes, PROT_READ | PROT_WRITE, MAP_SHARED, reader->file.get(), 0);
-  if (header != MAP_FAILED) reader->header = static_cast<live::KeptHeader*>(header);
+  if (to_read.get() < 0 || !live::send_file(reader->socket.get(), to_read.get())) return nullptr;
   return reader;
 }
 

@@ -54,7 +54,9 @@ class Onlookers {
   void end() noexcept;
   void take_writing_byte() noexcept;
   void look_around(std::unique_lock<std::mutex>& lock);
-  std::unique_ptr<Reader> accept();
+  bool welcome_all() noexcept;
+  std::unique_ptr<Reader> welcome(Descriptor visitor) const;
+  void leave() noexcept;
   Descriptor make_file_for_pages() const;
   void keep(Reader& reader, Offset offset, std::uint64_t bytes);
 

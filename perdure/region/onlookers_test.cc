@@ -16,6 +16,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -126,6 +127,39 @@ TEST_F(OnlookersTest, ReadersThatHaveGoneAreForgotten) {
   }
   write(0, 'c');
   EXPECT_FALSE(onlookers_->any());
+}
+
+TEST_F(OnlookersTest, OfTooManyReadersTheLastAreSentAway) {
+  std::vector<std::unique_ptr<LiveImage>> images;
+  for (int i = 0; i < 50; ++i) images.push_back(look().value());
+  write(0, 'b');
+  for (int i = 0; i < 50; ++i) images.push_back(look().value());
+  write(1, 'c');
+  std::size_t served = 0;
+  for (std::size_t i = 0; i < images.size(); ++i) {
+    std::array<Page, 2> pages;
+    const auto got = images[i]->read(0, pages[0].data(), sizeof(pages));
+    if (!got) {
+      EXPECT_EQ(got.error().code, Code::kBusy);
+      continue;
+    }
+    ++served;
+    EXPECT_EQ(static_cast<char>(pages[0][0]), i < 50 ? 'a' : 'b');
+    EXPECT_EQ(static_cast<char>(pages[1][0]), 'a');
+  }
+  EXPECT_EQ(served, 64u);
+}
+
+TEST_F(OnlookersTest, WriterThatHasNoDescriptorLeftSendsAllAway) {
+  const auto image = look().value();
+  rlimit limit{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &limit), 0);
+  const rlimit none{0, limit.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  write(0, 'b');
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &limit), 0);
+  Page bytes;
+  EXPECT_EQ(image->read(0, bytes.data(), bytes.size()).error().code, Code::kBusy);
 }
 
 TEST_F(OnlookersTest, WriterThatHasGoneIsNoticed) {
