@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <filesystem>
+#include <fstream>
 #include <optional>
 #include <string>
 #include <thread>
@@ -77,6 +78,55 @@ TEST_F(BackupTest, ABackupIsAPool) {
     EXPECT_EQ(run({"backup", pool_, copy_}).code, 3) << "nothing is overwritten";
     std::filesystem::remove(copy_);
   }
+}
+
+TEST_F(BackupTest, ChangesSinceACopyMakeThePoolAgain) {
+  const std::string changes = dir_ / "changes";
+  const std::string restored = dir_ / "restored.pool";
+  EXPECT_EQ(run({"backup", pool_, copy_}).code, 0);
+  std::optional<Pool> pool = Pool::open(pool_).value();
+  pool->atomically([&](Tx& tx) { tx.store((*pool->root<std::uint64_t[2]>("pair"))[1], 7); });
+  const Json made = json_of({"backup", pool_, changes, "--since", copy_, "--json"});
+  EXPECT_LT(made["changes_bytes"], made["pool_bytes"]);
+  pool->atomically([&](Tx& tx) { tx.store((*pool->root<std::uint64_t[2]>("pair"))[1], 8); });
+  EXPECT_EQ(json_of({"restore", copy_, changes, restored, "--json"})["pool_bytes"],
+            made["pool_bytes"]);
+  EXPECT_EQ((*Pool::inspect(restored).value().root<std::uint64_t[2]>("pair"))[1], 7u);
+  EXPECT_EQ(json_of({"kv", "count", restored, "--json"})["records"], kRecords);
+  EXPECT_EQ(run({"restore", copy_, changes, restored}).code, 3) << "nothing is overwritten";
+}
+
+TEST_F(BackupTest, ChangesThatDoNotFitAreRefused) {
+  const std::string changes = dir_ / "changes";
+  const std::string restored = dir_ / "restored.pool";
+  const auto expect_refused = [&](const ToolRun& refused, const std::string& why) {
+    EXPECT_GE(refused.code, 2);
+    EXPECT_NE(refused.err.find(why), std::string::npos) << refused.err;
+    EXPECT_FALSE(std::filesystem::exists(restored));
+  };
+  EXPECT_EQ(run({"backup", pool_, copy_}).code, 0);
+  EXPECT_EQ(run({"kv", "put", pool_, "key", "value"}).code, 0);
+  EXPECT_EQ(run({"backup", pool_, changes, "--since", copy_}).code, 0);
+  const std::string whole = read(changes);
+  expect_refused(run({"restore", copy_, pool_, restored}), "not an increment");
+  for (std::size_t at = 0; at < whole.size(); at += at < 72 ? 3 : 397) {
+    // Behind the header, and of a page its padding, nothing means anything.
+    if ((at >= 72 && at < 4096) || (at >= 4096 && (at - 4096) % 4112 - 12 < 4)) continue;
+    std::string damaged = whole;
+    damaged[at] = static_cast<char>(damaged[at] ^ 4);
+    std::ofstream(changes, std::ios::binary) << damaged;
+    expect_refused(run({"restore", copy_, changes, restored}), changes);
+  }
+  std::ofstream(changes, std::ios::binary) << whole.substr(0, whole.size() - 1);
+  expect_refused(run({"restore", copy_, changes, restored}), "bytes, but its pages take");
+  std::ofstream(changes, std::ios::binary) << whole;
+
+  const std::string other = dir_ / "other.pool";
+  EXPECT_EQ(run({"create", other}).code, 0);
+  expect_refused(run({"restore", other, changes, restored}), "is not, or no longer, the copy");
+  expect_refused(run({"backup", other, restored, "--since", copy_}), "a copy of another pool");
+  EXPECT_EQ(run({"kv", "put", copy_, "key", "value"}).code, 0);
+  expect_refused(run({"restore", copy_, changes, restored}), "is not, or no longer, the copy");
 }
 
 TEST_F(BackupTest, DamageIsNotBackedUpUnseen) {

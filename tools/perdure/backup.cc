@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// backup: a consistent copy of a pool, also while a program has it open and goes on.
+// backup, restore: consistent copies of a pool, also while a program has it open and goes on.
 #include "perdure/api/backup.h"
 
 #include <unistd.h>
@@ -19,19 +19,40 @@ namespace {
 
 struct BackupOptions {
   std::string from;
+  std::string since;  // empty: a whole copy
+  std::string to;
+  bool json = false;
+};
+struct RestoreOptions {
+  std::string base;
+  std::string increment;
   std::string to;
   bool json = false;
 };
 
-/// Reads the copy from end to end. Whoever needs it should not learn then that it is damaged.
-std::size_t verify(const BackupOptions& options) {
-  Pool copy = Pool::inspect(options.to).value();
-  const Reachability found = trace(copy);
-  if (!found.damage.empty())
-    throw Exception(Code::kCorrupt, options.from + ": " + found.damage.front() +
-                                        "; the copy has this damage, too, and was removed again: "
-                                        "`perdure check` tells more");
-  return core_of(copy).heap().usage().objects;
+/// What shows how far a copy is.
+ShowProgress shown(std::optional<Progress>& progress) {
+  return [&progress](std::uint64_t done, std::uint64_t all) {
+    if (!progress) progress.emplace("copying", all);
+    progress->show(done);
+  };
+}
+
+/// Reads the copy from end to end, and returns how many objects it has. Whoever needs it should not
+/// learn then that it is damaged.
+std::size_t verify(const std::string& copy_path, const std::string& from) {
+  try {
+    Pool copy = Pool::inspect(copy_path).value();
+    const Reachability found = trace(copy);
+    if (!found.damage.empty())
+      throw Exception(Code::kCorrupt, from + ": " + found.damage.front() +
+                                          "; the copy has this damage, too, and was removed "
+                                          "again: `perdure check` tells more");
+    return core_of(copy).heap().usage().objects;
+  } catch (...) {
+    ::unlink(copy_path.c_str());
+    throw;
+  }
 }
 
 void back_up(const BackupOptions& options) {
@@ -39,45 +60,73 @@ void back_up(const BackupOptions& options) {
     throw Exception(Code::kInvalid,
                     options.from + ": an address space; only pools can be backed up");
   std::optional<Progress> progress;
-  const std::uint64_t bytes =
-      back_up_pool(options.from, options.to, [&](std::uint64_t done, std::uint64_t all) {
-        if (!progress) progress.emplace("copying", all);
-        progress->show(done);
-      }).value();
-  progress.reset();
-  std::size_t objects = 0;
-  try {
-    objects = verify(options);
-  } catch (...) {
-    ::unlink(options.to.c_str());
-    throw;
+  Report report{{"from", options.from}, {"to", options.to}};
+  if (options.since.empty()) {
+    const BackupSize size = back_up_pool(options.from, options.to, shown(progress)).value();
+    progress.reset();
+    report["pool_bytes"] = size.pool_bytes;
+    report["objects"] = verify(options.to, options.from);
+  } else {
+    const BackupSize size =
+        back_up_changes(options.from, options.since, options.to, shown(progress)).value();
+    progress.reset();
+    report["since"] = options.since;
+    report["pool_bytes"] = size.pool_bytes;
+    report["changes_bytes"] = size.kept_bytes;
   }
-  print({{"from", options.from}, {"to", options.to}, {"bytes", bytes}, {"objects", objects}},
+  print(report, options.json);
+}
+
+void restore(const RestoreOptions& options) {
+  std::optional<Progress> progress;
+  const BackupSize size =
+      restore_pool(options.base, options.increment, options.to, shown(progress)).value();
+  progress.reset();
+  print({{"from", options.base},
+         {"changes", options.increment},
+         {"to", options.to},
+         {"pool_bytes", size.pool_bytes},
+         {"objects", verify(options.to, options.increment)}},
         options.json);
 }
 
 }  // namespace
 
-void add_backup_command(Command app) {
-  auto options = std::make_shared<BackupOptions>();
-  Command command =
+void add_backup_commands(Command app) {
+  auto backup = std::make_shared<BackupOptions>();
+  Command make =
       app.add_subcommand("backup", "Copy a pool, also while a program has it open and goes on");
-  command.add_option("FROM", options->from, "The pool").required();
-  command.add_option("TO", options->to, "The copy; must not exist yet").required();
-  add_json_flag(command, options->json);
-  command.callback([options] { back_up(*options); });
-  command.footer(
+  make.add_option("FROM", backup->from, "The pool").required();
+  make.add_option("TO", backup->to, "The copy; must not exist yet").required();
+  make.add_option("--since", backup->since,
+                  "A copy that was made before: only what has changed since is kept");
+  add_json_flag(make, backup->json);
+  make.callback([backup] { back_up(*backup); });
+  make.footer(
       "The copy is the pool as of the moment when the command began: all that was committed and "
-      "durable "
-      "by then, and\nnothing of what came later. The program is not stopped; before it changes a "
-      "page for "
-      "the first time it keeps a\ncopy, in a file without a name in the pool's directory. A pool "
-      "on memory "
-      "(tmpfs, DAX) can be copied when it is\nclosed. The copy is read back and checked, and stays "
-      "only "
-      "if it is whole; it is an ordinary pool: to restore\nit, put it in the place of the other "
-      "one.\n\n"
-      "Example:  perdure backup words.pool monday.pool");
+      "durable by then, and\nnothing of what came later. The program is not stopped; before it "
+      "changes a page for the first time it keeps a\ncopy, in a file without a name in the pool's "
+      "directory. A pool on memory (tmpfs, DAX) can be copied when it is\nclosed. A copy is read "
+      "back and checked, and stays only if it is whole. It is an ordinary pool: to restore it, "
+      "put\nit in the place of the other one. As long as it serves --since, do not open it for "
+      "writing.\n\n"
+      "Example:  perdure backup words.pool sunday.pool\n"
+      "          perdure backup words.pool monday.changes --since sunday.pool\n"
+      "          perdure restore sunday.pool monday.changes words.pool");
+
+  auto again = std::make_shared<RestoreOptions>();
+  Command remake = app.add_subcommand("restore", "Make a pool of a backup and changes since");
+  remake.add_option("BASE", again->base, "The copy that backup --since named").required();
+  remake.add_option("CHANGES", again->increment, "What backup --since made").required();
+  remake.add_option("TO", again->to, "The pool; must not exist yet").required();
+  add_json_flag(remake, again->json);
+  remake.callback([again] { restore(*again); });
+  remake.footer(
+      "The pool is as it was when CHANGES was made. Both files, and what comes of them, are "
+      "checked "
+      "against checksums;\na copy that was written to meanwhile is refused. A copy alone needs no "
+      "restore: it is a pool.\n\n"
+      "Example:  perdure restore sunday.pool monday.changes words.pool");
 }
 
 }  // namespace perdure::tools

@@ -12,7 +12,7 @@ void add_check_command(Command app);
 void add_reclaim_command(Command app);
 void add_compact_command(Command app);
 void add_salvage_command(Command app);
-void add_backup_command(Command app);
+void add_backup_commands(Command app);
 void add_dump_command(Command app);
 
 }  // namespace perdure::tools
