@@ -4,6 +4,8 @@
 #include "apps/kv/store.h"
 #include "apps/ldap/store.h"
 #include "apps/memcached/item_table.h"
+#include "apps/sqlite/database_file.h"
+#include "apps/sqlite/salvage.h"
 #include "perdure/container/btree_map.h"
 #include "perdure/container/rb_map.h"
 #include "perdure/container/string.h"
@@ -121,6 +123,79 @@ constexpr KnownType container() {
   return type;
 }
 
+/// Writes the file of a database, chunk by chunk; what was not found of it is zeros.
+class FileCopier {
+ public:
+  FileCopier(Pool& pool, const std::string& name)
+      : pool_(&pool), file_(pool.root<sqlite::StoredFile>(name)) {}
+  FileCopier(const FileCopier&) = delete;
+  FileCopier& operator=(const FileCopier&) = delete;
+
+  void operator()(std::uint64_t at, std::span<const std::byte> bytes) {
+    while (chunks_ < at / sqlite::kChunkBytes) add({});
+    add(bytes);
+    bytes_ = at + bytes.size();
+    ++found_;
+  }
+  std::uint64_t finish() {
+    pool_->atomically([&](Tx& tx) {
+      tx.store(file_->bytes, bytes_);
+      tx.store(file_->defined, bytes_);
+      tx.store(file_->chunk_bytes, sqlite::kChunkBytes);
+    });
+    return found_;
+  }
+
+ private:
+  void add(std::span<const std::byte> bytes) {
+    std::vector<std::byte> whole(bytes.begin(), bytes.end());
+    whole.resize(sqlite::kChunkBytes);
+    pool_->atomically(Durability::kRelaxed, [&](Tx& tx) {
+      auto* const chunk = static_cast<std::uint64_t*>(tx.allocate(sqlite::kChunkBytes));
+      tx.write(chunk, whole.data(), whole.size());
+      file_->chunks.push_back(tx, tx.link_to(chunk));
+    });
+    ++chunks_;
+  }
+
+  Pool* pool_;
+  sqlite::StoredFile* file_;
+  std::uint64_t chunks_ = 0;
+  std::uint64_t bytes_ = 0;
+  std::uint64_t found_ = 0;
+};
+
+constexpr KnownType sqlite_database() {
+  using File = sqlite::StoredFile;
+  return {type_id<File>(), sizeof(File), type_name<File>(),
+          [](CheckedTx& tx, void* object, const Visit& visit) {
+            return sqlite::DatabaseFile::audit(tx, *static_cast<File*>(object), visit);
+          },
+          [](Wreck& wreck, const Wreck::Root& root, Pool* to) -> std::uint64_t {
+            if (to == nullptr) {
+              wreck.salvage<File>(root, [](const auto&...) {});
+              return 0;
+            }
+            FileCopier copier(*to, root.name);
+            wreck.salvage<File>(root, [&](std::uint64_t at, std::span<const std::byte> bytes) {
+              copier(at, bytes);
+            });
+            return copier.finish();
+          }};
+}
+
+/// Of the VFS perdure-plain: a database and its journal, of which nothing may be left out.
+constexpr KnownType sqlite_plain() {
+  using Store = sqlite::PlainStore;
+  return {type_id<Store>(), sizeof(Store), type_name<Store>(),
+          [](CheckedTx& tx, void* object, const Visit& visit) {
+            const auto& store = *static_cast<Store*>(object);
+            auto wrong = sqlite::DatabaseFile::audit(tx, store.database, visit);
+            if (!wrong) wrong = sqlite::DatabaseFile::audit(tx, store.journal, visit);
+            return wrong;
+          }};
+}
+
 constexpr KnownType kKnown[] = {
     plain<std::uint64_t>(),
     plain<std::int64_t>(),
@@ -128,6 +203,8 @@ constexpr KnownType kKnown[] = {
     plain<TortureState>(),
     audited<ldap::Store>(),
     audited<memcached::Cache>(),
+    sqlite_database(),
+    sqlite_plain(),
     container<hash_map<bytes, bytes>>(),
     container<hash_map<bytes, std::uint64_t>>(),
     container<hash_map<std::uint64_t, bytes>>(),

@@ -20,6 +20,7 @@
 #include "apps/kv/data_set.h"
 #include "apps/kv/kv.h"
 #include "apps/kv/store.h"
+#include "perdure/api/pool_core.h"
 #include "perdure/expert.h"
 #include "tools/child.h"
 #include "tools/command.h"
@@ -136,7 +137,7 @@ class Demo {
     if (std::filesystem::exists(std::filesystem::symlink_status(path))) {
       bool ours = false;
       {
-        Pool old = Pool::inspect(options_->file).value();
+        Pool old = inspect_closed(options_->file).value();
         // Without any root: a demo that was ended between creating and marking it.
         ours = old.find_root<DemoMarker>(kDemoRoot) != nullptr || old.usage().roots == 0;
       }

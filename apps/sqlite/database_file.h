@@ -95,8 +95,13 @@ class DatabaseFile {
       return "sqlite: the file says " + std::to_string(tx.load(file.bytes)) + " bytes, " +
              std::to_string(tx.load(file.defined)) + " defined, and has room for " +
              std::to_string(room);
-    file.chunks.for_each(tx, [&](pptr<std::uint64_t> chunk) { visit(chunk.offset); });
-    return std::nullopt;
+    std::optional<std::string> wrong;
+    file.chunks.for_each(tx, [&](pptr<std::uint64_t> chunk) {
+      if (!detail::room_at(visit, chunk).holds(tx.load(file.chunk_bytes)) && !wrong)
+        wrong = "sqlite: the object at byte " + std::to_string(chunk.offset) +
+                " is smaller than a chunk of the file";
+    });
+    return wrong;
   }
 
  private:

@@ -111,11 +111,14 @@ void add_salvage_command(Command app) {
   add_json_flag(command, options->json);
   command.callback([options] { salvage(*options); });
   command.footer(
-      "Taken are the entries of maps, vectors and strings that the links still lead to and that "
-      "agree with what is\naround them, and those that a broken link no longer leads to, as long "
-      "as no other object could be meant.\nWhat is lost of a vector is zero in the copy. Roots of "
-      "other types are left out. The damaged pool is never\nchanged; values have no checksum, so a "
-      "changed one is copied as it is.\n"
+      "Taken are the entries of maps, vectors and strings, and the pages of SQLite databases, that "
+      "the links still lead\nto and that agree with what is around them, and entries that a broken "
+      "link no longer leads to, as long as no other\nobject could be meant. What is lost of a "
+      "vector "
+      "or a database is zero in the copy (SQLite's .recover goes on from\nthere). Roots of other "
+      "types are left out. The damaged pool is never changed; values have no checksum, so "
+      "a\nchanged "
+      "one is copied as it is.\n"
       "Exit codes: 0 nothing had to be left out; 1 something was; 3 there is nothing to salvage "
       "from.\n\nExample:  perdure check words.pool || perdure salvage words.pool fresh.pool");
 }
