@@ -7,12 +7,17 @@ set -euo pipefail
 compiler=${1:?usage: run.sh COMPILER}
 here=$(cd "$(dirname "$0")" && pwd)
 failures=0
+# Reading the headers is most of the work, so it is done once. Where options make it useless, compilers read them again.
+headers=$(mktemp -d)
+trap 'rm -rf "$headers"' EXIT
+printf '#include "perdure/%s"\n' perdure.h object.h >"$headers/all.h"
+"$compiler" -std=c++20 -I"$here/../.." -x c++-header "$headers/all.h" -o "$headers/all.h.gch"
 for file in "$here"/*.cc; do
   name=$(basename "$file")
   expected=$(sed -n '1s|^// Expect: ||p' "$file")
   read -ra options < <(sed -n '2s|^// Options: ||p' "$file") || true
   status=0
-  output=$("$compiler" -std=c++20 "${options[@]}" -fsyntax-only -I"$here/../.." "$file" 2>&1) || status=$?
+  output=$("$compiler" -std=c++20 "${options[@]}" -fsyntax-only -include "$headers/all.h" -I"$here/../.." "$file" 2>&1) || status=$?
   if [[ -z $expected ]]; then
     verdict="has no '// Expect:' line"
   elif [[ $expected == compiles ]]; then
