@@ -42,18 +42,6 @@ bool write_sparsely(int fd, const std::vector<std::byte>& chunk, std::uint64_t b
   return true;
 }
 
-/// Real blocks, as every pool has: a store must not meet a full device. Rings take theirs when they
-/// are used.
-Result<void> reserve(int fd, const Superblock& super, std::uint64_t end, const std::string& path) {
-  const Section rings = rings_of(super);
-  // Rings lie before the heap or, once limits were raised, in it.
-  const Offset behind = is_moved(super, rings) ? rings.end() : super.heap_offset;
-  if (::ftruncate(fd, static_cast<off_t>(end)) == 0 && allocate_blocks(fd, 0, rings.begin) &&
-      (behind >= end || allocate_blocks(fd, behind, end - behind)))
-    return {};
-  return io_error(path + ": reserving " + std::to_string(end) + " bytes");
-}
-
 /// Calls `take(offset, chunk, bytes)` for all of the pool.
 template <class Take>
 Result<void> for_each_chunk(const Region& region, const ShowProgress& show, Take take) {
@@ -77,7 +65,7 @@ Result<BackupSize> copy_once(const std::string& from, const std::string& to,
   struct stat status{};
   if (::stat(from.c_str(), &status) != 0) return io_error(from);
   auto made = create_whole_file(to, status.st_mode & 0777, [&](int fd) -> Result<void> {
-    if (auto reserved = reserve(fd, region.superblock(), end, to); !reserved) return reserved;
+    if (auto reserved = reserve_pool(fd, region.superblock(), end, to); !reserved) return reserved;
     return for_each_chunk(region, show,
                           [&](Offset at, const auto& chunk, std::uint64_t bytes) -> Result<void> {
                             if (write_sparsely(fd, chunk, bytes, at)) return {};
@@ -268,6 +256,17 @@ class Increment {
 
 }  // namespace
 
+Result<void> reserve_pool(int fd, const Superblock& super, std::uint64_t end,
+                          const std::string& path) {
+  const Section rings = rings_of(super);
+  // Rings lie before the heap or, once limits were raised, in it.
+  const Offset behind = is_moved(super, rings) ? rings.end() : super.heap_offset;
+  if (::ftruncate(fd, static_cast<off_t>(end)) == 0 && allocate_blocks(fd, 0, rings.begin) &&
+      (behind >= end || allocate_blocks(fd, behind, end - behind)))
+    return {};
+  return io_error(path + ": reserving " + std::to_string(end) + " bytes");
+}
+
 Result<BackupSize> back_up_pool(const std::string& from, const std::string& to,
                                 const ShowProgress& show) {
   if (auto fresh = refuse_existing(to); !fresh) return fresh.error();
@@ -319,7 +318,7 @@ Result<BackupSize> restore_pool(const std::string& base_path, const std::string&
       return read_at(fd, data, size, offset);
     });
     if (!found) return found.error();
-    return reserve(fd, found->super, end, to);
+    return reserve_pool(fd, found->super, end, to);
   });
   if (!made) return made.error();
   return verified({end, end}, increment_path, to);

@@ -12,6 +12,7 @@
 #include <string>
 
 #include "perdure/error.h"
+#include "perdure/region/layout.h"
 
 namespace perdure {
 
@@ -38,5 +39,10 @@ Result<BackupSize> back_up_changes(const std::string& from, const std::string& b
 ///         no new file.
 Result<BackupSize> restore_pool(const std::string& base, const std::string& increment,
                                 const std::string& to, const ShowProgress& show = {});
+
+/// Gives the new file of a pool its length and real blocks, as every pool has: a store must not meet a
+/// full device. Rings take theirs when they are used.   Errors: kNoSpace, kIo.
+Result<void> reserve_pool(int fd, const Superblock& super, std::uint64_t end,
+                          const std::string& path);
 
 }  // namespace perdure

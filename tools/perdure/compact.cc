@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <map>
 
+#include "perdure/api/backup.h"
 #include "perdure/api/directory_files.h"
 #include "perdure/api/pool_core.h"
 #include "perdure/heap/layout.h"
@@ -64,9 +65,8 @@ class HeapImage {
 
   /// Writes it to a new, empty file. Errors: kIo, kNoSpace.
   Result<void> write(int fd, const std::string& path) const {
-    // Real blocks, as every pool has: a store must not meet a full device. Rings take theirs when they are used.
-    if (::ftruncate(fd, static_cast<off_t>(bytes_)) != 0 || !allocate_all(fd))
-      return io_error(path + ": reserving " + std::to_string(bytes_) + " bytes");
+    if (auto reserved = reserve_pool(fd, region_->superblock(), bytes_, path); !reserved)
+      return reserved;
     Progress progress("copying the heap", needed_.size());
     std::vector<std::byte> page(kPageBytes);
     for (std::uint64_t i = 0; i < needed_.size(); ++i) {
@@ -87,14 +87,6 @@ class HeapImage {
   void need(Offset begin, std::uint64_t bytes) {
     for (Offset at = begin / kPageBytes; at * kPageBytes < std::min(begin + bytes, bytes_); ++at)
       needed_[at] = true;
-  }
-  bool allocate_all(int fd) const {
-    const Superblock& super = region_->superblock();
-    const Section rings = rings_of(super);
-    // Rings lie before the heap or, once limits were raised, in it.
-    const Offset behind = is_moved(super, rings) ? rings.end() : super.heap_offset;
-    return allocate_blocks(fd, 0, rings.begin) &&
-           (behind == bytes_ || allocate_blocks(fd, behind, bytes_ - behind));
   }
 
   /// The logs were never used; segments left out were never grown.
