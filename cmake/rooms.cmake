@@ -124,9 +124,9 @@ function(perdure_tests folder)
 endfunction()
 
 function(perdure_test_executable target prefix label files link define needs)
-  # With sanitizers' checks, optimizing tests takes up to four times as long.
+  # With AddressSanitizer's checks, optimizing tests takes up to four times as long.
   set(test_optimization -O1)
-  if(PERDURE_SANITIZE)
+  if(PERDURE_SANITIZE MATCHES "address")
     set(test_optimization -O0)
   endif()
   add_executable(${target} ${files})
