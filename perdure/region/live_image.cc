@@ -167,9 +167,12 @@ Result<void> LiveImage::read(Offset offset, std::byte* to, std::uint64_t bytes) 
   return writer_is_there() ? Result<void>() : gone();
 }
 
-Result<std::byte*> LiveImage::map(std::uint64_t bytes,
-                                  std::function<void(Offset, const Error&)> lost) {
+void LiveImage::tell_losses_to(std::function<void(Offset, const Error&)> lost) {
+  const std::lock_guard lock(mutex_);
   lost_ = std::move(lost);
+}
+
+Result<std::byte*> LiveImage::map(std::uint64_t bytes) {
   mapped_bytes_ = bytes;
   if (bytes_ > kFewBytes) {
     auto faults = UserFaults::open(
@@ -177,6 +180,7 @@ Result<std::byte*> LiveImage::map(std::uint64_t bytes,
     if (faults) {
       auto base = faults.value()->watch(nullptr, bytes, PROT_READ | PROT_WRITE);
       if (!base) return base.error();
+      const std::lock_guard lock(mutex_);
       base_ = base.value();
       chunk_.resize(kChunkBytes);
       faults_ = std::move(faults).value();
@@ -207,13 +211,19 @@ Result<std::byte*> LiveImage::map(std::uint64_t bytes,
 
 /// Serves a fault.
 bool LiveImage::serve(std::byte* address) {
-  const Offset offset = round_down(static_cast<Offset>(address - base_), kChunkBytes);
+  // That all is set before the first fault is known to the kernel only.
+  std::unique_lock lock(mutex_);
+  const auto lost = lost_;
+  UserFaults& faults = *faults_;
+  std::byte* const base = base_;
+  lock.unlock();
+  const Offset offset = round_down(static_cast<Offset>(address - base), kChunkBytes);
   const std::uint64_t bytes = std::min(kChunkBytes, mapped_bytes_ - offset);
   if (auto got = read(offset, chunk_.data(), bytes); !got) {
-    lost_(offset, got.error());
+    if (lost) lost(offset, got.error());
     std::fill(chunk_.begin(), chunk_.end(), std::byte{});
   }
-  faults_->fill(base_ + offset, chunk_.data(), bytes);
+  faults.fill(base + offset, chunk_.data(), bytes);
   return true;
 }
 

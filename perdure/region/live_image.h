@@ -44,9 +44,11 @@ class LiveImage {
   /// The image at addresses of this process, `bytes` of them: pages are read when they are touched
   /// first; all at once if there are few, or the system does not let us see faults. What is stored
   /// there is this process's own.
-  /// `lost(offset, error)`: called when a page cannot be read, which is zeros then; on another thread.
   /// Errors: as read().
-  Result<std::byte*> map(std::uint64_t bytes, std::function<void(Offset, const Error&)> lost);
+  Result<std::byte*> map(std::uint64_t bytes);
+  /// From now on `lost(offset, error)` is called, on another thread, when a page cannot be read, which is zeros
+  /// then. Requires: called before a page is touched.
+  void tell_losses_to(std::function<void(Offset, const Error&)> lost);
 
  private:
   LiveImage() = default;

@@ -330,12 +330,12 @@ Result<std::unique_ptr<Region>> Region::open_live(const std::string& path,
   region->room_bytes_ = std::max(found->super.geometry.capacity_bytes, options.room_bytes);
   region->owner_pid_ = ::getpid();
   region->live_ = std::move(image).value();
-  auto base = live.map(region->room_bytes_, [raw = region.get()](Offset at, const Error& error) {
-    raw->mapped_->lose(at, error);
-  });
+  auto base = live.map(region->room_bytes_);
   if (!base) return base.error();
   region->base_ = base.value();
   region->mapped_.emplace(region->base_, region->room_bytes_, region->room_bytes_, path);
+  live.tell_losses_to(
+      [mapped = &*region->mapped_](Offset at, const Error& error) { mapped->lose(at, error); });
   region->owned_backing_ = std::make_unique<FileBacking>(-1, -1, nullptr, path);
   region->backing_ = region->owned_backing_.get();
   if (auto adopted = region->adopt(found.value(), live.bytes()); !adopted)
