@@ -67,6 +67,7 @@ Result<std::unique_ptr<LiveImage>> LiveImage::open(Descriptor fd, const std::str
 }
 
 Result<void> LiveImage::meet(const std::string& path) {
+  file_ = Descriptor();  // of a writer that has gone
   struct stat status{};
   if (::fstat(fd_.get(), &status) != 0) return io_error(path);
   meeting_ = live::find_lock(fd_.get(), live::kFirstMeeting, live::kMeetings);

@@ -34,7 +34,6 @@ class LiveImage {
 
   /// How long the file was.
   std::uint64_t bytes() const { return bytes_; }
-  int fd() const { return fd_.get(); }
 
   /// Whole pages. What the file did not have reads as zeros.
   /// Errors: kBusy: the writer has closed the pool meanwhile; kNoSpace: what it kept for this image had
