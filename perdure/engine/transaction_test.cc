@@ -24,13 +24,6 @@ using testing::Image;
 using testing::kWide;
 using testing::TransactionTest;
 
-INSTANTIATE_TEST_SUITE_P(Engines, TransactionTest,
-                         ::testing::Values(EngineKind::kMnemosyne, EngineKind::kBlurred,
-                                           EngineKind::kAdaptive, EngineKind::kSoftwrap,
-                                           EngineKind::kSoftwrapTables, EngineKind::kBase,
-                                           EngineKind::kUndo, EngineKind::kUndoObjects),
-                         [](const auto& of) { return testing::name_of(of.param); });
-
 // ---- one transaction ----------------------------------------------------------------------------
 
 TEST_P(TransactionTest, CommittedIsThereAfterAKillAndUncommittedIsNot) {

@@ -30,6 +30,14 @@ using testing::Node;
 using testing::TransactionTest;
 using testing::Turns;
 
+// Here, because ThreadSanitizer's build leaves transaction_test.cc out.
+INSTANTIATE_TEST_SUITE_P(Engines, TransactionTest,
+                         ::testing::Values(EngineKind::kMnemosyne, EngineKind::kBlurred,
+                                           EngineKind::kAdaptive, EngineKind::kSoftwrap,
+                                           EngineKind::kSoftwrapTables, EngineKind::kBase,
+                                           EngineKind::kUndo, EngineKind::kUndoObjects),
+                         [](const auto& of) { return testing::name_of(of.param); });
+
 // ---- isolation ----------------------------------------------------------------------------------
 
 TEST_P(TransactionTest, NoReaderEverSeesABrokenTotalNotEvenInsideAnAttemptThatFails) {

@@ -16,10 +16,10 @@
 namespace perdure {
 namespace {
 
-std::array<std::atomic<MappedFile*>, 256> all;
+std::array<std::atomic<MappedFile*>, 256> mapped_files;
 // Handlers at work: a file goes only when there is none.
 std::atomic<int> handling{0};
-struct sigaction before;
+struct sigaction earlier_action;
 
 /// The first loss of the process: written once, by whoever sets `taken`, and whole when `told`.
 struct {
@@ -28,7 +28,7 @@ struct {
   std::array<char, 1024> path{};
   std::uint64_t offset = 0;
   std::uint64_t file_bytes = 0;
-} first;
+} first_lost;
 
 Error lost(const char* path, std::uint64_t offset, std::uint64_t file_bytes) {
   return {
@@ -46,7 +46,7 @@ struct LossHandler {
     struct sigaction action{};
     action.sa_sigaction = on_signal;
     action.sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK;
-    ::sigaction(SIGBUS, &action, &before);
+    ::sigaction(SIGBUS, &action, &earlier_action);
   }
   static void on_signal(int signal, siginfo_t* info, void* context) {
     const int error = errno;
@@ -54,7 +54,7 @@ struct LossHandler {
     bool ours = false;
     // Positive codes are of accesses; others are sent by somebody.
     if (info->si_code > 0) {
-      for (auto& slot : all) {
+      for (auto& slot : mapped_files) {
         MappedFile* const file = slot.load();
         if (file != nullptr && (ours = file->replace(static_cast<std::byte*>(info->si_addr))))
           break;
@@ -62,7 +62,7 @@ struct LossHandler {
     }
     handling.fetch_sub(1);
     errno = error;
-    if (!ours) hand_to_earlier(before, signal, info, context);
+    if (!ours) hand_to_earlier(earlier_action, signal, info, context);
   }
 };
 
@@ -70,14 +70,14 @@ MappedFile::MappedFile(std::byte* base, std::uint64_t bytes, std::uint64_t file_
                        const std::string& path)
     : base_(base), bytes_(bytes), file_bytes_(file_bytes), owner_pid_(::getpid()) {
   path.copy(path_.data(), path_.size() - 1);
-  for (auto& slot : all) {
+  for (auto& slot : mapped_files) {
     MappedFile* none = nullptr;
     if (slot.compare_exchange_strong(none, this)) break;
   }
 }
 
 MappedFile::~MappedFile() {
-  for (auto& slot : all) {
+  for (auto& slot : mapped_files) {
     MappedFile* self = this;
     slot.compare_exchange_strong(self, nullptr);
   }
@@ -115,8 +115,8 @@ void MappedFile::lose(Offset offset, const Error& error) {
 }
 
 std::optional<Error> MappedFile::first_loss() {
-  if (!first.told.load()) return std::nullopt;
-  return lost(first.path.data(), first.offset, first.file_bytes);
+  if (!first_lost.told.load()) return std::nullopt;
+  return lost(first_lost.path.data(), first_lost.offset, first_lost.file_bytes);
 }
 
 bool MappedFile::replace(std::byte* address) {
@@ -124,11 +124,11 @@ bool MappedFile::replace(std::byte* address) {
   const std::uint64_t offset = round_down(static_cast<std::uint64_t>(address - base_), kPageBytes);
   std::uint64_t none = kNone;
   first_.compare_exchange_strong(none, offset);  // 3
-  if (!first.taken.exchange(true)) {
-    first.path = path_;
-    first.offset = offset;
-    first.file_bytes = file_bytes_;
-    first.told.store(true);
+  if (!first_lost.taken.exchange(true)) {
+    first_lost.path = path_;
+    first_lost.offset = offset;
+    first_lost.file_bytes = file_bytes_;
+    first_lost.told.store(true);
   }
   if (std::atomic<bool>* const flag = flag_.load(); flag != nullptr) flag->store(true);
   detail::lost_pages.fetch_add(1);
