@@ -140,12 +140,13 @@ TEST_P(CFace, KillsAtAnyMomentLeaveWholeWraps) {
     ASSERT_EQ(wrapAttach(path.c_str(), &settings), 0) << wrapError();
     Pair* const pair = pair_of();
     const long count = wrapLoad(&pair->count);
-    EXPECT_GT(count, last);
+    EXPECT_GE(count, last);
     ASSERT_NE(wrapLoad(&pair->other), nullptr);
     EXPECT_EQ(wrapLoad(wrapLoad(&pair->other)), count);
     last = count;
     ASSERT_EQ(wrapDetach(), 0);
   }
+  EXPECT_GT(last, 0) << "a slow life may come to nothing, not all of them";
   const Pool pool = Pool::inspect(path).value();
   EXPECT_EQ(core_of(pool).heap().usage().objects, 2u) << "the root and its object";
 }

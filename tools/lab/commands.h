@@ -15,6 +15,7 @@ void add_engine_option(Command command, papers::EngineKind& engine);
 
 void add_explore_command(Command app);
 void add_torture_command(Command app);
+void add_mutants_command(Command app);
 void add_recover_command(Command app);
 /// `program`: the words after --.
 void add_sim_command(Command app, const std::vector<std::string>& program);

@@ -39,6 +39,7 @@ void take_program(int& argc, char** argv) {
 void add_commands(perdure::tools::Command app) {
   perdure::tools::add_explore_command(app);
   perdure::tools::add_torture_command(app);
+  perdure::tools::add_mutants_command(app);
   perdure::tools::add_recover_command(app);
   perdure::bench::add_bench_command(app);
   perdure::bench::reproduce::add_reproduce_command(app);
