@@ -47,7 +47,9 @@ class ItemTable {
     place.stands_in = Buckets::locate(*tx_, *cache_, place.bucket);
     const Identity wanted{key.hash, static_cast<std::uint8_t>(key.text.size()), 0, 0};
     place.slot = place.stands_in.head;
+    perdure::detail::ChainLength length;
     for (pptr<Item> at = place.stands_in.first; at; at = place.found.next) {
+      length.count();
       Item* const item = tx_->at(at);
       tx_->read(&place.found, item, sizeof(Item));
       if (place.found.identity.hash == wanted.hash &&
@@ -100,7 +102,9 @@ class ItemTable {
     pptr<Item>* slot = Buckets::head_of(*tx_, *cache_, bucket);
     pptr<Item> at = tx_->load(*slot);
     if (at == Buckets::kUnsplit) return;
+    perdure::detail::ChainLength length;
     while (at) {
+      length.count();
       Item* const item = tx_->at(at);
       Item found;
       tx_->read(&found, item, sizeof(found));

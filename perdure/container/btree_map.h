@@ -62,7 +62,7 @@ class btree_map {
   bool update(Tx& tx, const K& key, F&& f) {
     const Place place = find_place(tx, key);
     if (!place) return false;
-    Stored& stored = place.leaf->payloads[place.head.slots[place.position]];
+    Stored& stored = place.leaf->payloads[slot_in<Leaf>(place.head, place.position)];
     owned_t<V> value;
     Value::load_into(tx, payload_at(tx, *place.leaf, place.head, place.position), value);
     f(value);
@@ -107,7 +107,7 @@ class btree_map {
   {
     const Place place = find_place(tx, key);
     if (!place) return nullptr;
-    return &place.leaf->payloads[place.head.slots[place.position]];
+    return &place.leaf->payloads[slot_in<Leaf>(place.head, place.position)];
   }
 
   template <Transaction Tx>
@@ -124,8 +124,8 @@ class btree_map {
     if (!at) return false;
     std::array<Step, kMaxLevels> path;
     std::size_t depth = 0;
-    Head head = load_head(tx, at);
-    for (; head.level != 0; head = load_head(tx, at)) {
+    Head head = head_of_root(tx, at);
+    for (; head.level != 0; head = head_below(tx, at, head)) {
       auto* inner = as<Inner>(tx, at);
       const unsigned index = search<true>(tx, *inner, head, key);
       path[depth++] = {inner, head, index};
@@ -176,8 +176,8 @@ class btree_map {
   std::optional<Entry> last(Tx& tx) const {
     Node at = root(tx);
     if (!at) return std::nullopt;
-    Head head = load_head(tx, at);
-    for (; head.level != 0; head = load_head(tx, at))
+    Head head = head_of_root(tx, at);
+    for (; head.level != 0; head = head_below(tx, at, head))
       at = child(tx, *as<Inner>(tx, at), head, head.count);
     return entry_from(tx, {as<Leaf>(tx, at), head, head.count - 1u});
   }
@@ -240,7 +240,7 @@ class btree_map {
   void clear(Tx& tx) {
     const pptr<Base> base = tx.load(base_);
     if (!base) return;
-    if (const Node at = root(tx)) free_subtree(tx, at);
+    if (const Node at = root(tx)) free_subtree(tx, at, head_of_root(tx, at));
     tx.free(tx.at(base));
     tx.store(base_, {});
   }
@@ -291,8 +291,8 @@ class btree_map {
     bool last = true;    // no node of this level stands to the right
     // Full inner nodes are split on the way down, so that a split below always finds room for its
     // separator, and each split leaves a whole tree behind.
-    Head head = load_head(tx, at);
-    for (; head.level != 0; head = load_head(tx, at)) {
+    Head head = head_of_root(tx, at);
+    for (; head.level != 0; head = head_below(tx, at, head)) {
       auto* inner = as<Inner>(tx, at);
       if (head.count == kCapacity<Inner>) {
         const auto [separator, right] = split_inner(tx, base, parent, index, inner, head, last);
@@ -311,7 +311,8 @@ class btree_map {
     auto* leaf = as<Leaf>(tx, at);
     unsigned position = search<false>(tx, *leaf, head, key);
     if (position < head.count && !(key < key_at(tx, *leaf, head, position))) {
-      if constexpr (kReplaces) Value::replace(tx, leaf->payloads[head.slots[position]], value);
+      if constexpr (kReplaces)
+        Value::replace(tx, leaf->payloads[slot_in<Leaf>(head, position)], value);
       return false;
     }
     const Stored stored = Value::make(tx, value);
@@ -378,7 +379,14 @@ class btree_map {
 
   template <class N, class Tx>
   static N* as(Tx& tx, Node at) {
-    return reinterpret_cast<N*>(tx.at(at));
+    if (!at) [[unlikely]]
+      refuse();
+    return tx.at(pptr<N>{at.offset});
+  }
+  [[noreturn, gnu::cold]] static void refuse() {
+    throw Exception(Code::kCorrupt,
+                    "btree_map: nodes that no sound tree has so; the pool is damaged, run `perdure "
+                    "check` on it");
   }
   template <class Tx, class N>
   static Node node_of(Tx& tx, const N* node) {
@@ -400,6 +408,33 @@ class btree_map {
     tx.read(&head, tx.at(at), sizeof(head));
     return head;
   }
+  /// The same on a way down: each level is one lower, so it ends, and a node holds no more than it
+  /// can.
+  template <class Tx>
+  static Head head_of_root(Tx& tx, Node at) {
+    const Head head = load_head(tx, at);
+    if (head.level >= kMaxLevels || head.count > most_at(head.level)) [[unlikely]]
+      refuse();
+    return head;
+  }
+  template <class Tx>
+  static Head head_below(Tx& tx, Node at, const Head& above) {
+    const Head head = load_head(tx, at);
+    if (head.level + 1 != above.level || head.count > most_at(head.level)) [[unlikely]]
+      refuse();
+    return head;
+  }
+  static constexpr unsigned most_at(unsigned level) {
+    return level == 0 ? kCapacity<Leaf> : kCapacity<Inner>;
+  }
+  /// In which slot a position's entry stands.
+  template <class N>
+  static unsigned slot_in(const Head& head, unsigned position) {
+    const unsigned slot = position < head.slots.size() ? head.slots[position] : 0xff;
+    if (slot >= kCapacity<N>) [[unlikely]]
+      refuse();
+    return slot;
+  }
   /// Stores the words that have changed; all of them into a fresh node.
   template <class Tx, class N>
   static void save_head(Tx& tx, N& node, const Head& head, bool fresh = false) {
@@ -414,14 +449,14 @@ class btree_map {
   template <class Tx, class N>
   static K key_at(Tx& tx, const N& node, const Head& head, unsigned position) {
     K key;
-    Key::load(tx, &node.keys[head.slots[position]], sizeof(K), key);
+    Key::load(tx, &node.keys[slot_in<N>(head, position)], sizeof(K), key);
     return key;
   }
   template <class Tx, class N>
   static typename N::Payload payload_at(Tx& tx, const N& node, const Head& head,
                                         unsigned position) {
     typename N::Payload payload;
-    detail::Item<typename N::Payload>::load(tx, &node.payloads[head.slots[position]],
+    detail::Item<typename N::Payload>::load(tx, &node.payloads[slot_in<N>(head, position)],
                                             sizeof(payload), payload);
     return payload;
   }
@@ -455,8 +490,10 @@ class btree_map {
   template <class Tx, class N>
   static void place(Tx& tx, N& node, Head& head, unsigned position,
                     const std::pair<K, typename N::Payload>& entry) {
+    if (head.count >= kCapacity<N> || position > head.count) [[unlikely]]
+      refuse();
     std::uint8_t* const from = head.slots.data() + position;
-    const std::uint8_t vacant = head.slots[head.count];
+    const auto vacant = static_cast<std::uint8_t>(slot_in<N>(head, head.count));
     std::memmove(from + 1, from, head.count++ - position);
     *from = vacant;
     Key::store(tx, &node.keys[*from], entry.first);
@@ -467,6 +504,8 @@ class btree_map {
     place(tx, node, head, head.count, entry);
   }
   static void remove(Head& head, unsigned position) {
+    if (position >= head.count || head.count > head.slots.size()) [[unlikely]]
+      refuse();
     std::uint8_t* const from = head.slots.data() + position;
     const std::uint8_t vacant = *from;
     std::memmove(from, from + 1, --head.count - position);
@@ -584,11 +623,11 @@ class btree_map {
     const unsigned between = step.index == 0 ? 0 : step.index - 1;
     auto* left = as<N>(tx, child(tx, *step.node, step.head, between));
     auto* right = as<N>(tx, child(tx, *step.node, step.head, between + 1));
-    Head left_head = load_head(tx, node_of(tx, left));
-    Head right_head = load_head(tx, node_of(tx, right));
+    Head left_head = head_below(tx, node_of(tx, left), step.head);
+    Head right_head = head_below(tx, node_of(tx, right), step.head);
     const K old_separator = key_at(tx, *step.node, step.head, between);
     const auto set_separator = [&](const K& key) {
-      Key::store(tx, &step.node->keys[step.head.slots[between]], key);
+      Key::store(tx, &step.node->keys[slot_in<Inner>(step.head, between)], key);
     };
 
     if ((step.index == 0 ? right_head : left_head).count <= kMinimum<N>) {
@@ -634,10 +673,11 @@ class btree_map {
 
   /// Levels bound the depth.
   template <class Tx>
-  static void free_subtree(Tx& tx, Node at) {
-    const Head head = load_head(tx, at);
-    for (unsigned i = 0; head.level != 0 && i <= head.count; ++i)
-      free_subtree(tx, child(tx, *as<Inner>(tx, at), head, i));
+  static void free_subtree(Tx& tx, Node at, const Head& head) {
+    for (unsigned i = 0; head.level != 0 && i <= head.count; ++i) {
+      const Node below = child(tx, *as<Inner>(tx, at), head, i);
+      free_subtree(tx, below, head_below(tx, below, head));
+    }
     for (unsigned i = 0; head.level == 0 && detail::kIsApart<V> && i < head.count; ++i)
       Value::drop(tx, payload_at(tx, *as<Leaf>(tx, at), head, i));
     tx.free(tx.at(at));
@@ -664,14 +704,17 @@ class btree_map {
     if (!place || place.position < place.head.count) return place;
     const Node next = tx.load(place.leaf->first);
     if (!next) return {};
-    return {as<Leaf>(tx, next), load_head(tx, next), 0};
+    const Head head = load_head(tx, next);
+    if (head.level != 0 || head.count == 0 || head.count > kCapacity<Leaf>) [[unlikely]]
+      refuse();
+    return {as<Leaf>(tx, next), head, 0};
   }
   template <bool kUpper, class Tx>
   Place bound(Tx& tx, const K& key) const {
     Node at = root(tx);
     if (!at) return {};
-    Head head = load_head(tx, at);
-    for (; head.level != 0; head = load_head(tx, at)) {
+    Head head = head_of_root(tx, at);
+    for (; head.level != 0; head = head_below(tx, at, head)) {
       const auto* inner = as<Inner>(tx, at);
       at = child(tx, *inner, head, search<true>(tx, *inner, head, key));
     }
@@ -682,8 +725,8 @@ class btree_map {
   Place leftmost(Tx& tx) const {
     Node at = root(tx);
     if (!at) return {};
-    Head head = load_head(tx, at);
-    for (; head.level != 0; head = load_head(tx, at)) at = tx.load(as<Inner>(tx, at)->first);
+    Head head = head_of_root(tx, at);
+    for (; head.level != 0; head = head_below(tx, at, head)) at = tx.load(as<Inner>(tx, at)->first);
     return {as<Leaf>(tx, at), head, 0};
   }
   template <class Tx>
@@ -694,11 +737,14 @@ class btree_map {
   template <class Tx>
   static std::optional<Entry> entry_from(Tx& tx, const Place& place) {
     if (!place) return std::nullopt;
+    if (place.position >= place.head.count) [[unlikely]]
+      refuse();
     auto [key, stored] = entry_at(tx, *place.leaf, place.head, place.position);
     return Entry{key, Value::load(tx, stored)};
   }
   template <class Tx, class F>
   static void walk(Tx& tx, Place place, const K* end, F& f) {
+    std::optional<K> last;  // of the leaf before: a circle of leaves ends
     const auto visit = [&](const K& key, const Stored& stored) {
       if (end != nullptr && !(key < *end)) return false;
       const owned_t<V>& value = Value::load(tx, stored);
@@ -710,24 +756,25 @@ class btree_map {
         tx.read(&leaf, place.leaf, sizeof(leaf));
         if (leaf.first) prefetch_leaf(tx, leaf.first);
         for (unsigned i = place.position; i < place.head.count; ++i) {
-          const std::uint8_t slot = slot_at(leaf, i);
+          const unsigned slot = slot_in<Leaf>(leaf.head, i);
+          if (i == 0) go_on_behind(last, leaf.keys[slot]);
           if (!visit(leaf.keys[slot], leaf.payloads[slot])) return;
         }
         place.position = place.head.count;
       } else {
         for (; place.position < place.head.count; ++place.position) {
           const auto entry = entry_at(tx, *place.leaf, place.head, place.position);
+          if (place.position == 0) go_on_behind(last, entry.first);
           if (!visit(entry.first, entry.second)) return;
         }
       }
     }
   }
-  /// In memory of one's own, where a damaged slot must not lead outside.
-  static std::uint8_t slot_at(const Leaf& leaf, unsigned position) {
-    const std::uint8_t slot = position < kCapacity<Leaf> ? leaf.head.slots[position] : 0xff;
-    if (slot >= kCapacity<Leaf>)
-      throw Exception(Code::kCorrupt, "btree_map: a leaf that is damaged; perdure check says more");
-    return slot;
+  /// The first key of a leaf stands behind that of the leaf before.
+  static void go_on_behind(std::optional<K>& last, const K& first) {
+    if (last && !(*last < first)) [[unlikely]]
+      refuse();
+    last = first;
   }
   template <class Tx>
   static void prefetch_leaf(Tx& tx, Node at) {

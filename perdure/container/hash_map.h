@@ -148,7 +148,9 @@ class hash_map {
     owned_t<V> value;
     for (std::uint64_t number = 0; number < buckets; ++number) {
       pptr<Entry> next = tx.load(*Buckets::head_of(tx, table, number));
+      detail::ChainLength length;
       while (next && next != Buckets::kUnsplit) {
+        length.count();
         Entry* entry = tx.at(next);
         next = tx.load(entry->next);
         load_entry(tx, entry, key, value);
@@ -176,7 +178,9 @@ class hash_map {
     for (std::size_t visited = 0; seen < max_entries && visited < max_entries + Buckets::kGroup;
          ++visited) {
       const std::uint64_t number = Buckets::address(reverse_bits(cursor), buckets);
+      detail::ChainLength length;
       for (pptr<Entry> next = Buckets::locate(tx, table, number).first; next;) {
+        length.count();
         Entry* entry = tx.at(next);
         next = tx.load(entry->next);
         // The chain also holds the entries of other buckets that are still unsplit.
@@ -215,7 +219,9 @@ class hash_map {
     for (std::size_t closed = 0; buckets > 0 && erased < max_entries && closed / 16 <= max_entries;
          ++closed) {
       pptr<Entry> next = tx.load(*Buckets::head_of(tx, table, --buckets));
+      detail::ChainLength length;
       while (next && next != Buckets::kUnsplit) {
+        length.count();
         Entry* entry = tx.at(next);
         next = tx.load(entry->next);
         tx.free(entry);
@@ -444,7 +450,9 @@ class hash_map {
   template <class Tx>
   [[gnu::always_inline]] static Found find_in(Tx& tx, const Bucket& bucket, view_t<K> key) {
     pptr<Entry>* slot = bucket.head;
+    detail::ChainLength length;
     for (pptr<Entry> at = bucket.first; at; at = tx.load(*slot)) {
+      length.count();
       Entry* entry = tx.at(at);
       const Lengths lengths = lengths_of(tx, entry);
       if (key_equals(tx, entry, lengths, key)) return {slot, entry, lengths};

@@ -84,7 +84,12 @@ struct LinearHash {
   template <class Tx>
   static pptr<Node>* head_of(Tx& tx, const Table& table, std::uint64_t number) {
     const Segment segment = segment_of(number);
-    return tx.at(tx.load(table.segments[segment.index])) + (number - segment.first);
+    const pptr<pptr<Node>> heads = tx.load(table.segments[segment.index]);
+    if (!heads) [[unlikely]]
+      refuse(no_segment, segment.index);
+    pptr<Node>* const first = tx.at(heads);
+    check_bytes(tx, first, (number - segment.first + 1) * sizeof(pptr<Node>));
+    return first + (number - segment.first);
   }
 
   struct Bucket {
@@ -143,7 +148,9 @@ struct LinearHash {
     Bucket into{number, head_of(tx, table, number), {}};
     Tail staying{from.head, from.first};
     Tail moving{into.head, kUnsplit};
+    ChainLength length;
     for (pptr<Node> at = from.first; at;) {
+      length.count();
       Node* node = tx.at(at);
       const pptr<Node> next = tx.load(node->next);
       const bool moves = (hash_of(node) & mask) == number;
@@ -218,6 +225,9 @@ struct LinearHash {
   }
   static std::string claims(std::uint64_t buckets) {
     return std::string(Table::kName) + ": claims " + std::to_string(buckets) + " buckets";
+  }
+  static std::string no_segment(std::uint64_t index) {
+    return std::string(Table::kName) + ": has no segment " + std::to_string(index);
   }
   static std::string no_ancestor(std::uint64_t number) {
     return where(number) + " is unsplit, and has no ancestor";

@@ -276,6 +276,18 @@ class rb_map {
                     "rb_map: a way of more nodes than any sound tree has; the pool "
                     "is damaged, run `perdure check` on it");
   }
+  [[noreturn, gnu::cold]] static void refuse() {
+    throw Exception(Code::kCorrupt,
+                    "rb_map: nodes that no sound tree has so; the pool is damaged, run `perdure "
+                    "check` on it");
+  }
+  /// Of a node that has to be there.
+  template <class Tx>
+  static Node* node_at(Tx& tx, Child at) {
+    if (!at) [[unlikely]]
+      refuse();
+    return tx.at(at);
+  }
 
   /// The way from the root to a place: the nodes passed and the side taken at each.
   struct Step {
@@ -357,7 +369,7 @@ class rb_map {
   template <class Tx>
   static Node* lift(Tx& tx, Child& here, Node* top, unsigned side) {
     const Child risen_at = tx.load(top->children[side]);
-    Node* risen = tx.at(risen_at);
+    Node* risen = node_at(tx, risen_at);
     tx.store(top->children[side], tx.load(risen->children[1 - side]));
     tx.store(risen->children[1 - side], tx.link_to(top));
     tx.store(here, risen_at);
@@ -370,6 +382,8 @@ class rb_map {
     unsigned depth = path.length;
     while (depth > 0 && tx.load(path.steps[depth - 1].node->color) == kRed) {
       // A red parent is not the root, so there is a grandparent.
+      if (depth == 1) [[unlikely]]
+        refuse();
       Node* parent = path.steps[depth - 1].node;
       const auto [grand, side] = path.steps[depth - 2];
       const Child uncle = tx.load(grand->children[1 - side]);
@@ -393,7 +407,7 @@ class rb_map {
   static void mend_black(Tx& tx, Base& base, Path& path) {
     for (unsigned depth = path.length; depth > 0; --depth) {
       const auto [parent, side] = path.steps[depth - 1];
-      Node* sibling = tx.at(tx.load(parent->children[1 - side]));
+      Node* sibling = node_at(tx, tx.load(parent->children[1 - side]));
       if (tx.load(sibling->color) == kRed) {
         // Its children are black: lifted, it leaves one of them as the sibling. The way is one step
         // longer now, and ends in one of the cases below at once, because the parent is red.
@@ -402,7 +416,7 @@ class rb_map {
         paint(tx, parent, kRed);
         path.steps[depth - 1] = {sibling, side};
         path.steps[depth++] = {parent, side};
-        sibling = tx.at(tx.load(parent->children[1 - side]));
+        sibling = node_at(tx, tx.load(parent->children[1 - side]));
       }
       const Child outer = tx.load(sibling->children[1 - side]);
       const bool outer_red = is_red(tx, outer);
@@ -451,7 +465,8 @@ class rb_map {
     std::array<Node*, kMaxHeight> pending;  // to be handed out, each with its right side after it
     unsigned count = 0;
     const auto push_left_edge = [&](Child at) {
-      while (at) {
+      for (unsigned height = 0; at; ++height) {
+        if (height == kMaxHeight) too_high();
         Node* node = tx.at(at);
         const bool below = low != nullptr && key_of(tx, node) < *low;
         if (!below) {
@@ -462,9 +477,13 @@ class rb_map {
       }
     };
     push_left_edge(root(tx));
+    std::optional<Entry> entry;
     while (count > 0) {
       const Node* node = pending[--count];
-      const std::optional<Entry> entry = entry_of(tx, node);
+      const std::optional<Entry> before = std::exchange(entry, entry_of(tx, node));
+      // So that a circle ends.
+      if (before && !(before->first < entry->first)) [[unlikely]]
+        refuse();
       if (end != nullptr && !(entry->first < *end)) return;
       if (!detail::keep_going(f, entry->first, entry->second)) return;
       push_left_edge(tx.load(node->children[kRight]));
@@ -472,10 +491,11 @@ class rb_map {
   }
 
   template <class Tx>
-  static void free_subtree(Tx& tx, Child at) {
+  static void free_subtree(Tx& tx, Child at, unsigned height = 0) {
     if (!at) return;
+    if (height == kMaxHeight) too_high();
     Node* node = tx.at(at);
-    for (const Child& child : node->children) free_subtree(tx, tx.load(child));
+    for (const Child& child : node->children) free_subtree(tx, tx.load(child), height + 1);
     tx.free(node);
   }
 

@@ -42,8 +42,13 @@ class string {
 
   template <Transaction Tx>
   std::string str(Tx& tx) const {
-    std::string text(tx.load(size_), '\0');
-    if (!text.empty()) tx.read(text.data(), tx.at(tx.load(bytes_)), text.size());
+    const std::uint64_t size = tx.load(size_);
+    if (size == 0) return {};
+    const char* const from = tx.at(tx.load(bytes_));
+    // Before memory is taken for it: a damaged size may be anything.
+    detail::check_bytes(tx, from, size);
+    std::string text(size, '\0');
+    tx.read(text.data(), from, size);
     return text;
   }
 

@@ -4,7 +4,15 @@
 #include <algorithm>
 #include <random>
 
+#include "perdure/error.h"
+
 namespace perdure::detail {
+
+void ChainLength::refuse() {
+  throw Exception(Code::kCorrupt,
+                  "a chain of more entries than any sound table has; the pool is damaged, run "
+                  "`perdure check` on it");
+}
 
 std::uint64_t random_seed() {
   std::random_device random;

@@ -54,6 +54,27 @@ Room room_at(F& visit, Link at) {
   }
 }
 
+/// Throws kCorrupt when the bytes cannot be the pool's, in transactions that know it.
+template <class Tx>
+[[gnu::always_inline]] inline void check_bytes(Tx& tx, const void* from, std::uint64_t bytes) {
+  if constexpr (requires { tx.check(from, bytes); }) tx.check(from, bytes);
+}
+
+/// Counts the nodes of a chain, which has far fewer in any sound table: a circle ends.
+class ChainLength {
+ public:
+  /// Errors: throws Exception kCorrupt.
+  void count() {
+    if (++nodes_ == kMost) [[unlikely]]
+      refuse();
+  }
+
+ private:
+  [[noreturn, gnu::cold]] static void refuse();
+  static constexpr std::uint32_t kMost = std::uint32_t{1} << 20;
+  std::uint32_t nodes_ = 0;
+};
+
 template <class Container>
 struct Salvage;  // container/salvage.h
 

@@ -38,14 +38,15 @@ class vector {
     Directory& directory = directory_or_new(tx);
     const Segment segment = segment_of(size);
     const std::uint64_t segments = tx.load(directory.count);
+    if (segment.index >= kSegments || segments > kSegments) [[unlikely]]
+      refuse();
     if (segment.index == segments) {
       void* memory = tx.allocate(segment.length * sizeof(T));
       tx.store(directory.segments[segment.index], tx.link_to(static_cast<T*>(memory)));
       tx.store(directory.count, segments + 1);
     }
     tx.store(size_, size + 1);
-    Item::store(tx, tx.at(tx.load(directory.segments[segment.index])) + (size - segment.first),
-                value);
+    Item::store(tx, place(tx, directory, segment, size), value);
   }
 
   /// Removes the last element and returns it. Errors: kInvalid when there is none.
@@ -77,8 +78,10 @@ class vector {
       throw Exception(Code::kInvalid, "vector: index " + std::to_string(index) + " of " +
                                           std::to_string(size) + " elements");
     const Segment segment = segment_of(index);
-    const Directory& directory = *tx.at(tx.load(directory_));
-    return tx.at(tx.load(directory.segments[segment.index])) + (index - segment.first);
+    const pptr<Directory> directory = tx.load(directory_);
+    if (!directory || segment.index >= kSegments) [[unlikely]]
+      refuse();
+    return place(tx, *tx.at(directory), segment, index);
   }
 
   template <Transaction Tx>
@@ -108,6 +111,8 @@ class vector {
     if (!at) return;
     Directory& directory = *tx.at(at);
     const std::uint64_t segments = tx.load(directory.count);
+    if (segments > kSegments) [[unlikely]]
+      refuse();
     for (std::uint64_t i = 0; i < segments; ++i) tx.free(tx.at(tx.load(directory.segments[i])));
     tx.free(&directory);
     tx.store(directory_, {});
@@ -162,6 +167,20 @@ class vector {
     std::array<pptr<T>, kSegments> segments;
   };
 
+  [[noreturn, gnu::cold]] static void refuse() {
+    throw Exception(Code::kCorrupt,
+                    "vector: its size and its memory do not agree; the pool is damaged, run "
+                    "`perdure check` on it");
+  }
+  template <class Tx>
+  static T* place(Tx& tx, const Directory& directory, const Segment& segment, std::uint64_t index) {
+    const pptr<T> elements = tx.load(directory.segments[segment.index]);
+    if (!elements) [[unlikely]]
+      refuse();
+    T* const first = tx.at(elements);
+    detail::check_bytes(tx, first, (index - segment.first + 1) * sizeof(T));
+    return first + (index - segment.first);
+  }
   template <class Tx>
   Directory& directory_or_new(Tx& tx) {
     if (const pptr<Directory> at = tx.load(directory_)) return *tx.at(at);

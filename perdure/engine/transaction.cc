@@ -22,11 +22,19 @@ namespace {
 /// record's, waits for writes past the cache.
 constexpr std::uint64_t kStreamedBytes = 1024;
 
+/// How far links of a pool may lead; in an address space also into regions beyond the heap.
+std::uint64_t links_end(const TxWorld& world) {
+  const bool is_space = world.range_bytes != ~std::uint64_t{0};
+  return (is_space ? world.range_bytes : world.heap_end->load(std::memory_order_acquire)) /
+         kWordBytes;
+}
+
 }  // namespace
 
 Tx::Tx(const TxWorld& world, std::size_t slot)
     : world_(&world),
       base_(world.base),
+      links_end_(links_end(world)),
       biased_locking_(world.biased_locking),
       has_slot_(slot != kNoSlot),
       may_be_plain_(world.biased_locking != nullptr),
@@ -66,6 +74,26 @@ void Tx::refuse_use() const {
   throw Exception(Code::kMisuse,
                   "a transaction is used after its end; keep no reference to it, call atomically() "
                   "again");
+}
+
+void Tx::look_at_link(Offset to, std::uint64_t words) const {
+  links_end_ = links_end(*world_);
+  if (std::rotr(to, 3) <= links_end_ - words) return;
+  throw Exception(
+      Code::kCorrupt,
+      world_->region->path() + ": a link leads to byte " + std::to_string(to) +
+          (to % kWordBytes != 0 ? ", where no object begins" : ", outside of the pool") +
+          "; `perdure check` says more, `perdure salvage` saves the rest");
+}
+
+void Tx::look_at_bytes(Offset from, std::uint64_t bytes) const {
+  links_end_ = links_end(*world_);
+  if (bytes <= links_end_ * kWordBytes - from) return;
+  throw Exception(Code::kCorrupt,
+                  world_->region->path() + ": what begins at byte " + std::to_string(from) +
+                      " says to have " + std::to_string(bytes) +
+                      " bytes, more than the pool has from there on; `perdure check` says more, "
+                      "`perdure salvage` saves the rest");
 }
 
 void Tx::refuse_store() const {

@@ -110,6 +110,7 @@ class alignas(kLineBytes) Tx {
     }
   }
   void read(void* to, const void* from, std::size_t bytes) {
+    check(from, bytes);
     if (!plain_ || !writes_.empty()) return read_by_lines(to, from, bytes);
     copy_in_doubt(to, from, bytes);
     if (!still_alone()) [[unlikely]]
@@ -122,9 +123,21 @@ class alignas(kLineBytes) Tx {
   template <class F>
   std::invoke_result_t<F&, std::string_view> view(const void* from, std::size_t bytes, F&& f);
   void write(void* to, const void* from, std::size_t bytes);
+  /// Errors: throws Exception kCorrupt where no T of the pool can be: links are read from a file, and
+  ///         may be damaged.
   template <class T>
   T* at(pptr<T> to) const {
+    // Rotated, an odd place is a huge one.
+    if (std::rotr(to.offset, 3) > links_end_ - words_of<T>()) [[unlikely]]
+      look_at_link(to.offset, words_of<T>());
     return reinterpret_cast<T*>(base_ + to.offset);
+  }
+  /// Errors: throws Exception kCorrupt when the bytes begin in the pool, and do not end there.
+  void check(const void* from, std::uint64_t bytes) const {
+    const Offset offset = offset_of(from);
+    if (const Offset end = links_end_ * kWordBytes; offset < end && bytes > end - offset)
+        [[unlikely]]
+      look_at_bytes(offset, bytes);
   }
   template <class T>
   pptr<T> link_to(const T* object) const {
@@ -437,6 +450,19 @@ class alignas(kLineBytes) Tx {
       refuse_use();
   }
   [[noreturn, gnu::cold]] void refuse_use() const;
+  /// What a link leads to, as far as it is known and needs to be.
+  template <class T>
+  static constexpr std::uint64_t words_of() {
+    if constexpr (requires { sizeof(T); }) {
+      constexpr std::uint64_t kMost = kPageBytes / kWordBytes;  // fewer than a pool has at least
+      return std::min<std::uint64_t>(kMost, (sizeof(T) + kWordBytes - 1) / kWordBytes);
+    } else {
+      return 1;
+    }
+  }
+  // The slow parts of at() and check(): the pool may have grown.
+  [[gnu::noinline, gnu::cold]] void look_at_link(Offset to, std::uint64_t words) const;
+  [[gnu::noinline, gnu::cold]] void look_at_bytes(Offset from, std::uint64_t bytes) const;
   void expect_use() const {
 #if PERDURE_LOOKS_AT_EACH_USE
     require_use();
@@ -587,6 +613,7 @@ class alignas(kLineBytes) Tx {
 
   const TxWorld* world_;
   std::byte* const base_;                // the world's, as the next: nearer
+  mutable std::uint64_t links_end_;      // in words: links may lead so far; it may have grown
   BiasedLocking* const biased_locking_;  // null: none
   // Changed by the transaction's thread, and looked at by one that needs a slot.
   Shared<bool> active_{false};
@@ -638,6 +665,7 @@ class alignas(kLineBytes) Tx {
 
 template <class F>
 std::invoke_result_t<F&, std::string_view> Tx::view(const void* from, std::size_t bytes, F&& f) {
+  check(from, bytes);
   if (!plain_ || !writes_.empty()) {
     std::string copy(bytes, '\0');
     read_by_lines(copy.data(), from, bytes);
