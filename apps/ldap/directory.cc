@@ -207,13 +207,17 @@ std::string Directory::record_of(Tx& tx, EntryId id) const {
   return std::move(*record);
 }
 
+void Directory::refuse_as_circle_at(std::size_t level) const {
+  if (level < kMaxLevels) return;
+  throw Exception(
+      Code::kCorrupt,
+      pool_->path() + ": ldap: an entry stands above itself; `perdure check` tells more");
+}
+
 std::string Directory::name_of(Tx& tx, EntryId id) const {
   std::string name;
   for (std::size_t level = 0; id != kNoEntry; ++level) {
-    if (level == kMaxLevels)
-      throw Exception(Code::kCorrupt, pool_->path() +
-                                          ": ldap: an entry stands above itself; `perdure check` "
-                                          "tells more");
+    refuse_as_circle_at(level);
     const std::string bytes = record_of(tx, id);
     const Record record = decode(bytes);
     if (!name.empty()) name += ',';
@@ -356,7 +360,9 @@ Outcome Directory::rename(const Dn& dn, const Rdn& new_rdn, bool delete_old_rdn,
       const Place above = locate(tx, *new_superior);
       if (above.id == kNoEntry || above.unmatched != 0)
         return no_such_object(tx, above, *new_superior);
+      std::size_t level = 0;
       for (EntryId up = above.id; up != kNoEntry; up = parent_of(record_of(tx, up))) {
+        refuse_as_circle_at(level++);
         if (up == place.id)
           return refusal(ResultCode::kUnwillingToPerform, "an entry cannot stand below itself");
       }

@@ -140,6 +140,8 @@ class Directory {
   /// Walks down from the suffix as far as the name goes.
   Place locate(Tx& tx, const Dn& dn) const;
   std::string record_of(Tx& tx, EntryId id) const;
+  /// On a way up: throws Exception kCorrupt where no entry is so deep.
+  void refuse_as_circle_at(std::size_t level) const;
   /// The name of an entry, put together on the way up. kCorrupt if that goes in circles.
   std::string name_of(Tx& tx, EntryId id) const;
   Outcome no_such_object(Tx& tx, const Place& place, const Dn& dn) const;

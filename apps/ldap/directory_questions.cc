@@ -110,7 +110,7 @@ class Directory::Searcher {
           if (hashes.size() > 1 && !seen.insert(id).second) continue;
           if (!consider(id)) return;
         }
-        if (!chunk.empty()) from = chunk.back() + 1;
+        go_on_behind(chunk, from);
       } while (chunk.size() == kChunk);
     }
   }
@@ -118,6 +118,7 @@ class Directory::Searcher {
   void by_walking() {
     if (search_->scope == Search::Scope::kSubtree && base_ != kNoEntry && !consider(base_)) return;
     std::vector<EntryId> parents{base_};
+    std::unordered_set<EntryId> moved;
     while (!parents.empty()) {
       const EntryId parent = parents.back();
       parents.pop_back();
@@ -135,24 +136,39 @@ class Directory::Searcher {
         });
         for (const EntryId id : chunk) {
           if (!consider(id)) return;
-          if (search_->scope != Search::Scope::kOneLevel) parents.push_back(id);
+          // An entry has one parent, so no circle leads back; and below one that has moved meanwhile,
+          // or whose parent is damaged, it goes once.
+          if (search_->scope != Search::Scope::kOneLevel && parent_ &&
+              (*parent_ == parent || moved.insert(id).second))
+            parents.push_back(id);
         }
-        if (!chunk.empty()) from = chunk.back() + 1;
+        go_on_behind(chunk, from);
       } while (chunk.size() == kChunk);
     }
   }
 
-  /// Emits the entry if it is in scope and found. False when the search is to end.
+  void go_on_behind(const std::vector<EntryId>& chunk, EntryId& from) const {
+    if (chunk.empty()) return;
+    if (chunk.back() < from || chunk.back() == ~EntryId{0})
+      throw Exception(Code::kCorrupt, directory_->pool_->path() +
+                                          ": ldap: what is in order by its number is not; `perdure "
+                                          "check` tells more");
+    from = chunk.back() + 1;
+  }
+
+  /// Emits the entry if it is in scope and found; notes its parent. False when the search is to end.
   bool consider(EntryId id) {
     if (deadline_ && std::chrono::steady_clock::now() > *deadline_) {
       ended_ = ResultCode::kTimeLimitExceeded;
       return false;
     }
     std::string name;
+    parent_.reset();
     const auto bytes = pool().read_only([&](Tx& tx) -> std::optional<std::string> {
       std::optional<std::string> found = store().entries.get(tx, id);
       if (!found) return std::nullopt;  // it has gone since it was a candidate
       const EntryId parent = parent_of(*found);
+      parent_ = parent;
       if (!in_scope(tx, id, parent)) return std::nullopt;
       name = above(tx, parent);
       return found;
@@ -180,8 +196,9 @@ class Directory::Searcher {
       case Search::Scope::kSubtree: break;
     }
     if (base_ == kNoEntry || id == base_) return true;
-    while (parent != base_) {
+    for (std::size_t level = 0; parent != base_; ++level) {
       if (parent == kNoEntry) return false;
+      directory_->refuse_as_circle_at(level);
       parent = parent_of(directory_->record_of(tx, parent));
     }
     return true;
@@ -202,6 +219,7 @@ class Directory::Searcher {
   const Search* search_;
   const Emit* emit_;
   EntryId base_ = kNoEntry;
+  std::optional<EntryId> parent_;  // of the entry that was considered last, if it is there
   std::optional<std::chrono::steady_clock::time_point> deadline_;
   std::unordered_map<EntryId, std::string> names_;
   std::uint64_t emitted_ = 0;

@@ -392,6 +392,29 @@ bool arena_is_sound(const std::string& path) {
   return checkpoint::ArenaInspection::of(path).value().findings().empty();
 }
 
+/// The test of the test: a list whose links are followed wherever they lead.
+constexpr std::uint64_t kCareless = 4000;
+void make_careless(const std::string& path) {
+  Pool pool = Pool::create(path, small(DomainKind::kAdr)).value();
+  auto* list = pool.root<pptr<pptr<std::uint64_t>>>("list");
+  for (std::uint64_t n = 0; n < kCareless; ++n) {
+    pool.atomically([&](Tx& tx) {
+      auto* node = static_cast<std::uint64_t*>(tx.allocate(16));
+      tx.store(*node, tx.load(list->offset));
+      tx.store(list->offset, tx.link_to(node).offset);
+    });
+  }
+}
+bool use_careless(const std::string& path) {
+  Pool pool = Pool::open(path, to_open(DomainKind::kAdr)).value();
+  const std::byte* const base = core_of(pool).region().base();
+  std::uint64_t nodes = 0;
+  for (const Word* at = reinterpret_cast<const Word*>(pool.root<pptr<pptr<std::uint64_t>>>("list"));
+       load_word(at) != 0; at = reinterpret_cast<const Word*>(base + load_word(at)))
+    ++nodes;
+  return nodes == kCareless;
+}
+
 template <class Make>
 constexpr Subject subject(const char* name, const char* about, Make make,
                           bool (*use)(const std::string&)) {
@@ -424,6 +447,7 @@ std::span<const Subject> mutant_subjects() {
       Subject{"arena", "an arena", make_arena<Left::kClosed>, use_arena, arena_is_sound},
       Subject{"arena-killed", "the same, of a process that was killed", make_arena<Left::kKilled>,
               use_arena, arena_is_sound},
+      Subject{"careless", nullptr, make_careless, use_careless, pool_is_sound},
   };
   return subjects;
 }

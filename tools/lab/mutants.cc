@@ -44,7 +44,7 @@ struct MutantsOptions {
   bool json = false;
 };
 
-constexpr unsigned kSecondsOfOne = 20;
+constexpr unsigned kSecondsOfOne = 10;
 constexpr rlim_t kBytesOfOne = rlim_t{2} << 30;
 
 // How a process that used a mutant ends; with kUnsound when the checks had found it out.
@@ -224,7 +224,9 @@ class Mutants {
   int run() {
     Report rows = Report::array();
     for (const Subject& subject : mutant_subjects()) {
-      if (!options_->subject.empty() && options_->subject != subject.name) continue;
+      const bool wanted =
+          options_->subject.empty() ? subject.about != nullptr : options_->subject == subject.name;
+      if (!wanted) continue;
       rows.push_back(row(subject, damage_all(subject)));
     }
     if (rows.empty()) throw Exception(Code::kInvalid, options_->subject + ": no such kind of file");
@@ -316,7 +318,7 @@ class Mutants {
 
   static Report row(const Subject& subject, const Tally& tally) {
     return {{"kind", subject.name},
-            {"about", subject.about},
+            {"about", subject.about != nullptr ? subject.about : ""},
             {"mutants", tally.mutants},
             {"all_shown", tally.all_shown},
             {"refused", tally.refused},

@@ -9,7 +9,7 @@ namespace perdure::tools {
 
 struct Subject {
   const char* name;
-  const char* about;
+  const char* about;  // null: only if it is asked for
   /// Makes the file. It is called in a process that ends right after it, so what it leaves open was killed.
   void (*make)(const std::string& path);
   /// Opens the file and uses all of it, as a program would, and changes it. False: something else than what was made was
