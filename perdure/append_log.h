@@ -36,8 +36,9 @@ class Log {
   ~Log();
 
   /// Opens the log `name`, or creates it with room for about `bytes` of records. Torn remains of an
-  /// append that was never flushed are discarded.
-  /// Errors: kInvalid (size), kNoSpace, kTypeMismatch, kCorrupt, kPoisoned.
+  /// append that was never flushed are discarded; a record that was flushed and is damaged is not, unless
+  /// it is the last one and reads as torn.
+  /// Errors: kInvalid (size), kNoSpace, kTypeMismatch, kCorrupt (see salvage()), kPoisoned.
   static Result<Log> open_or_create(Pool& pool, std::string_view name, std::size_t bytes);
 
   /// Adds one record; all of it or nothing survives.
@@ -45,7 +46,7 @@ class Log {
   /// Errors:   false when the log is full; the log is unchanged. Throws Exception kMisuse while
   ///           another thread has not flushed what it appended.
   /// Threads:  one at a time, and the one that appends also flushes.
-  /// Cost:     the record's bytes * 64/63, no fence.
+  /// Cost:     the record's bytes and 16 more, * 64/63; no fence.
   [[nodiscard]] bool append(const void* record, std::size_t bytes);
   /// Returns when every record appended so far is durable.
   /// Errors: throws Exception kPoisoned; kMisuse when another thread appended them.
@@ -61,6 +62,19 @@ class Log {
         },
         const_cast<void*>(static_cast<const void*>(&visit)));
   }
+  /// Calls `visit` for each whole record of a log that may be damaged, also behind the damage (but for logs
+  /// that releases before sums have made: up to it), and answers how many gaps there are. Nothing
+  /// is changed: it reads pools that were opened by Pool::inspect(), too.
+  /// Errors: kNotFound, kTypeMismatch, kCorrupt (it is not known where the log is).
+  template <class Visit>
+  static Result<std::uint64_t> salvage(Pool& pool, std::string_view name, Visit&& visit) {
+    return salvage_each(
+        pool, name,
+        [](void* to, std::span<const std::byte> record) {
+          (*static_cast<std::remove_reference_t<Visit>*>(to))(record);
+        },
+        const_cast<void*>(static_cast<const void*>(&visit)));
+  }
   /// The type number of a log's root object.
   static std::uint64_t root_type();
   /// How much of the log is free. A record takes a little more than its own bytes (see append()).
@@ -69,6 +83,10 @@ class Log {
  private:
   struct State;
   explicit Log(State* state) : state_(state) {}
+  static Result<std::uint64_t> salvage_each(Pool& pool, std::string_view name,
+                                            void (*visit)(void* to,
+                                                          std::span<const std::byte> record),
+                                            void* to);
   void visit_each(void (*visit)(void* to, std::span<const std::byte> record), void* to) const;
 
   State* state_;

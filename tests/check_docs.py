@@ -23,7 +23,7 @@ import sys
 import tempfile
 
 # What perdure-lab can; everything else is perdure's.
-LAB_COMMANDS = {"bench", "reproduce", "sim", "explore", "torture"} | {
+LAB_COMMANDS = {"bench", "reproduce", "sim", "explore", "torture", "mutants"} | {
     f"ldap {command}" for command in ("bench", "demo", "slapd")
 }
 # Folders that a build or a program makes.

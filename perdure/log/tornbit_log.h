@@ -111,7 +111,10 @@ class TornbitLog : public RingLog {
     Word fresh_ = 0;     // the 63 bits just fetched
   };
 
-  Reader reader() const { return Reader(ring_, head_, head_ + ring_.count); }
+  Reader reader() const { return reader_from(head_); }
+  Reader reader_from(std::uint64_t position) const {
+    return Reader(ring_, position, head_ + ring_.count);
+  }
 
   /// Where the last word from `from` to one lap after the head ends that carries its lap's torn bit:
   /// the remains of a torn append. `from`: there is none.
