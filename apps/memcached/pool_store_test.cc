@@ -104,6 +104,29 @@ TEST(PoolStoreTest, AFullCacheRefusesWhereNothingMayGo) {
       << "what has expired may go";
 }
 
+TEST(PoolStoreTest, ALinkThatIsDamagedIsAnErrorOfTheRequestsThatNeedIt) {
+  World world;
+  world.say("set a 0 0 1\r\nx\r\n");
+  auto* const cache = world.pool->find_root<Cache>(kRoot);
+  const auto flip = [&] {
+    world.pool->atomically([&](Tx& tx) {
+      const Offset at = tx.load(cache->segments[0]).offset ^ (std::uint64_t{1} << 44);
+      tx.store(cache->segments[0], {at});
+    });
+  };
+  flip();
+  for (const char* request : {"get a\r\n", "set a 0 0 1\r\ny\r\n", "delete a\r\n"}) {
+    // Each in a connection of its own, which then ends.
+    world.in_threads(1, [&](Session& session, int) {
+      const std::string reply = World::say(session, request);
+      EXPECT_THAT(reply, HasSubstr("SERVER_ERROR"));
+      EXPECT_THAT(reply, HasSubstr("outside of the pool"));
+    });
+  }
+  flip();
+  EXPECT_EQ(world.say("get a\r\n"), "VALUE a 0 1\r\nx\r\nEND\r\n");
+}
+
 TEST(PoolStoreTest, IncrementsOfManyThreadsAddUp) {
   World world;
   world.say("set n 0 0 1\r\n0\r\n");
