@@ -104,6 +104,15 @@ TEST_F(DamagedContainer, LengthOfAValueIsNotBelieved) {
   const Offset entry = objects_of(*map).back();
   damage(word(entry + 8), word(entry + 8) | std::uint64_t{0x70000000} << 32);
   EXPECT_THAT(told([&](Tx& tx) { return map->get(tx, 1); }), HasSubstr("says to have"));
+  // Of a key, where its chain is split.
+  auto* other = pool.root<hash_map<std::uint64_t, bytes>>("other");
+  pool.atomically([&](Tx& tx) { other->put(tx, 0, "none"); });
+  const Offset of_key = objects_of(*other).back() + 8;
+  damage(word(of_key), (word(of_key) & ~std::uint64_t{0xffffffff}) | 0x70000000);
+  EXPECT_THAT(told([&](Tx& tx) {
+                for (std::uint64_t key = 1; key < kMany; ++key) other->put(tx, key, "some");
+              }),
+              HasSubstr("says to have"));
   auto* text = pool.root<string>("text");
   pool.atomically([&](Tx& tx) { text->assign(tx, "text"); });
   damage(*(&first_word_of(text) + 1), kFar);

@@ -424,9 +424,12 @@ class hash_map {
   template <class Tx>
   static std::uint64_t hash_entry(Tx& tx, std::uint64_t seed, const Entry* entry) {
     const auto* key = static_cast<const char*>(key_at(entry));
-    return detail::hash_read(
-        lengths_of(tx, entry).key, seed,
-        [&](void* to, std::size_t at, std::size_t count) { tx.read(to, key + at, count); });
+    const Lengths lengths = lengths_of(tx, entry);
+    // Whole, because it is read in pieces.
+    detail::check_bytes(tx, key, lengths.key);
+    return detail::hash_read(lengths.key, seed, [&](void* to, std::size_t at, std::size_t count) {
+      tx.read(to, key + at, count);
+    });
   }
   template <class Tx>
   static bool key_equals(Tx& tx, const Entry* entry, Lengths lengths, view_t<K> key) {
