@@ -65,6 +65,7 @@ class Log {
   /// Calls `visit` for each whole record of a log that may be damaged, also behind the damage (but for logs
   /// that releases before sums have made: up to it), and answers how many gaps there are. Nothing
   /// is changed: it reads pools that were opened by Pool::inspect(), too.
+  /// Threads: any, while nobody appends.
   /// Errors: kNotFound, kTypeMismatch, kCorrupt (it is not known where the log is).
   template <class Visit>
   static Result<std::uint64_t> salvage(Pool& pool, std::string_view name, Visit&& visit) {

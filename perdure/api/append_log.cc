@@ -106,10 +106,6 @@ class RecordReader {
                   "a write or sync to the storage failed; fix the device and reopen the pool");
 }
 
-}  // namespace
-
-namespace {
-
 /// What the root says; `summed`: whether records have sums. Errors: kCorrupt.
 Result<TornbitLog> find_log(Pool& pool, std::string_view name, bool& summed) {
   auto* root = pool.root<LogRoot>(name);

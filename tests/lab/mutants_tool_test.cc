@@ -14,7 +14,7 @@ using ::testing::HasSubstr;
 class MutantsTest : public LabTest {};
 
 TEST_F(MutantsTest, NoneIsWorseThanARefusal) {
-  const ToolRun ran = run({"mutants", "--count", "1600", "--json"});
+  const ToolRun ran = run({"mutants", "--count", "1700", "--json"});
   ASSERT_EQ(ran.code, 0) << ran.err;
   const auto report = nlohmann::json::parse(ran.out);
   EXPECT_GE(report["mutants"], 20'000);
