@@ -254,6 +254,13 @@ void make_database(const std::string& path) {
   sqlite::DatabaseFile file(*pool, pool->root<sqlite::StoredFile>(sqlite::kRoot));
   for (std::uint64_t at = 0; at < kDatabaseBytes; at += 8) file.write(&at, 8, at);
   file.commit(Durability::kStrict);
+  // Commits that a log has, if nobody brings them home.
+  for (std::uint64_t at = 0; at < 100 * 8; at += 8) {
+    for (const std::uint64_t value : {~at, at}) {
+      file.write(&value, 8, at);
+      file.commit(Durability::kStrict);
+    }
+  }
   leave(std::move(pool), kLeft);
 }
 bool use_database(const std::string& path) {
