@@ -121,6 +121,9 @@ struct PoolOptions {
   /// decides how long the log may become, in DRAM and on the disk, too: 96 KiB for each millisecond.
   /// A longer log needs fewer page writes where a large pool is updated at random.
   Milliseconds recovery_target{1000};
+  /// On files: so often all pages of the pool that have checksums are read from the device, in the
+  /// background, and compared; Pool::damage() tells what differs. Zero: never.
+  Milliseconds scrub{0};
   /// How long the effects of a relaxed transaction may stay volatile; zero: until the next strict
   /// commit, sync() or checkpoint. See Durability.
   Milliseconds relaxed_delay{10};

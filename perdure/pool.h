@@ -154,6 +154,9 @@ class Pool {
   std::string_view guarantee() const;
   /// What opening the pool found and did.
   const RecoveryReport& recovery() const;
+  /// What PoolOptions::scrub has found: which page differs from its checksum, and what to do. Empty:
+  /// nothing so far.   Threads: any.
+  std::string damage() const;
   /// How full the pool is.   Cost: a look at all of the allocator's tables in memory.
   /// Errors: throws Exception kMisuse in a
   /// forked child.

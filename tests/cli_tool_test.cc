@@ -73,7 +73,7 @@ TEST_F(CliTest, DumpShowsSectionsStateAndHeap) {
   fill(10);
   const Json dump = json_of({"dump", pool_, "--json"});
   EXPECT_EQ(dump["superblock"]["version"], kFormatVersion);
-  EXPECT_EQ(dump["sections"].size(), 8u);
+  EXPECT_EQ(dump["sections"].size(), 9u);
   EXPECT_EQ(dump["state"][0]["word"], "grown_bytes");
   EXPECT_EQ(dump["records_waiting"], 0);
   EXPECT_GT(dump["heap_after_recovery"]["objects"], 10);

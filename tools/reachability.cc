@@ -111,4 +111,11 @@ detail::Room room_of(const Pool& pool, std::uint64_t bytes) {
 
 Reachability trace(Pool& pool) { return Tracer(pool).run(); }
 
+Reachability trace_and_compare(Pool& pool) {
+  Reachability found = trace(pool);
+  const PageSumsReport pages = core_of(pool).region().check_sums().value();
+  for (const auto& differs : pages.damage) found.damage.push_back(differs.what());
+  return found;
+}
+
 }  // namespace perdure::tools

@@ -32,4 +32,7 @@ detail::Room room_of(const Pool& pool, std::uint64_t bytes);
 /// reads. Requires: no other thread uses the pool.
 Reachability trace(Pool& pool);
 
+/// The same, and what pages differ from their checksums: for those who go on with what they find there.
+Reachability trace_and_compare(Pool& pool);
+
 }  // namespace perdure::tools

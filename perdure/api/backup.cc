@@ -258,10 +258,11 @@ class Increment {
 
 Result<void> reserve_pool(int fd, const Superblock& super, std::uint64_t end,
                           const std::string& path) {
-  const Section rings = rings_of(super);
-  // Rings lie before the heap or, once limits were raised, in it.
-  const Offset behind = is_moved(super, rings) ? rings.end() : super.heap_offset;
-  if (::ftruncate(fd, static_cast<off_t>(end)) == 0 && allocate_blocks(fd, 0, rings.begin) &&
+  // Rings and the sums behind them lie before the heap or, once limits were raised, in it.
+  const Offset sparse = rings_of(super).begin;
+  const Offset behind =
+      is_moved(super, rings_of(super)) ? page_sums_of(super).end() : super.heap_offset;
+  if (::ftruncate(fd, static_cast<off_t>(end)) == 0 && allocate_blocks(fd, 0, sparse) &&
       (behind >= end || allocate_blocks(fd, behind, end - behind)))
     return {};
   return io_error(path + ": reserving " + std::to_string(end) + " bytes");

@@ -333,6 +333,8 @@ TEST(LongLogHead, IsNoneBeforeVersion4) {
   Image image = Image::formatted(kFourLogs);
   Superblock super = image.super();
   super.version = kLongLogSinceVersion - 1;
+  lay_out(super);
+  image.word(kStateOffset) = seal(super.heap_offset + super.geometry.segment_bytes, kSaltGrown);
   super.crc = crc32c(&super, offsetof(Superblock, crc));
   std::memcpy(image.base(), &super, sizeof(super));
   EXPECT_EQ(refusal(image), "");

@@ -81,6 +81,8 @@ Result<void> check_options(const std::string& path, const ExpertOptions& options
   if (options.recovery_target.count < 1 || options.recovery_target.count > kMostRecoveryTarget)
     return invalid("recovery_target is " + std::to_string(options.recovery_target.count) +
                    " ms, must be from 1 ms to an hour");
+  if (options.scrub.count < 0)
+    return invalid("scrub is " + std::to_string(options.scrub.count) + " ms, must not be negative");
   if (options.private_bytes != 0 && options.private_bytes < kLeastPrivateBytes)
     return invalid("private_bytes is " + std::to_string(options.private_bytes) +
                    ", must be at least " + std::to_string(kLeastPrivateBytes));
@@ -176,7 +178,10 @@ Result<Pool> open_region(std::unique_ptr<Region> region, const ExpertOptions& op
                              return redo_on(parts, storage.get());
                            }},
                            options.lock_bits, storage);
-  if (pool && options.truncation != Truncation::kAuto) pool->set_truncation(options.truncation);
+  if (!pool) return pool;
+  if (options.truncation != Truncation::kAuto) pool->set_truncation(options.truncation);
+  if (auto scrubbed = core_of(pool.value()).scrub_every(options.scrub); !scrubbed)
+    return scrubbed.error();
   return pool;
 }
 
@@ -262,6 +267,8 @@ void Pool::set_truncation(Truncation truncation) {
 }
 
 const std::string& Pool::path() const { return core_->region().path(); }
+
+std::string Pool::damage() const { return core_->damage(); }
 
 PoolUsage Pool::usage() {
   const Region& region = core_->region();

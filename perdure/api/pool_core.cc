@@ -175,6 +175,7 @@ Result<std::unique_ptr<PoolCore>> PoolCore::open(std::unique_ptr<Region> region,
   if (auto sound = core->check_roots(findings); !sound) return refused(sound.error());
 
   if (auto lost = core->region_->loss()) return *lost;
+  if (auto begun = core->region_->begin_stores(); !begun) return begun.error();
 
   core->hub_ = std::make_shared<Hub>();
   core->hub_->lends_slots = has_barriers() && core->engine_->lends_slots();
@@ -189,6 +190,7 @@ PoolCore::~PoolCore() {
     // In the child what other threads were changing at the fork stays as they left it, half changed
     // perhaps: it is left alone, not destroyed.
     (void)engine_.release();
+    (void)scrubber_.release();
     (void)logs_.release();
     (void)heap_.release();
     (void)new std::shared_ptr<Hub>(std::move(hub_));
@@ -198,13 +200,24 @@ PoolCore::~PoolCore() {
     const std::lock_guard lock(hub_->mutex);
     hub_->closed = true;
   }
+  scrubber_.reset();
   if (engine_->poisoned()) return;
   try {
     engine_->close();  // so that the next open has nothing to replay
+    if (engine_->is_durable()) region_->rest();
     if (!logs_->is_unchanged() && engine_->is_durable()) logs_->begin_unchanged();
   } catch (const std::exception&) {
     // The storage failed just now, or memory. The logs still hold everything acknowledged.
   }
+}
+
+Result<void> PoolCore::scrub_every(Milliseconds interval) {
+  if (interval.count == 0 || region_->sums() == nullptr || region_->domain() != DomainKind::kSync)
+    return {};
+  auto started = Scrubber::start(*region_, std::chrono::milliseconds(interval.count));
+  if (!started) return started.error();
+  scrubber_ = std::move(started).value();
+  return {};
 }
 
 void PoolCore::refuse_after_fork() const {

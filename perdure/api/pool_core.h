@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "perdure/api/scrubber.h"
 #include "perdure/engine/engine.h"
 #include "perdure/heap/heap.h"
 #include "perdure/pool.h"
@@ -86,6 +87,10 @@ class PoolCore {
   /// transactions must not be in it: truncate first.
   bool holds_recovered_records() const { return logs_->retired_timestamp() < recovery_.last_stamp; }
 
+  /// Compares pages with their checksums from now on, as PoolOptions::scrub says.
+  Result<void> scrub_every(Milliseconds interval);
+  const Scrubber* scrubber() const { return scrubber_.get(); }
+  std::string damage() const { return scrubber_ ? scrubber_->damage() : std::string(); }
   /// Of the pools that this process opens, each has another. Never 0.
   std::uint64_t id() const { return id_; }
   Region& region() { return *region_; }
@@ -141,6 +146,7 @@ class PoolCore {
   std::unique_ptr<Heap> heap_;
   std::unique_ptr<LogArea> logs_;
   std::unique_ptr<Engine> engine_;
+  std::unique_ptr<Scrubber> scrubber_;
   std::shared_ptr<Hub> hub_;
   std::atomic<Context*> newest_{nullptr};          // of all contexts, which are linked
   std::atomic<const Context*> starving_{nullptr};  // for whom the others make way

@@ -15,7 +15,8 @@ namespace {
 
 class Raising {
  public:
-  Raising(Region& region, Primitives& primitives, const Limits& limits)
+  /// `version`: that the pool has afterwards.
+  Raising(Region& region, Primitives& primitives, const Limits& limits, std::uint32_t version)
       : region_(&region),
         primitives_(&primitives),
         now_(region.superblock()),
@@ -25,7 +26,7 @@ class Raising {
     g.capacity_bytes = std::max(g.capacity_bytes, limits.capacity_bytes);
     g.log_slots = std::max(g.log_slots, limits.log_slots);
     g.root_entries = std::max(g.root_entries, limits.root_entries);
-    next_.version = kFormatVersion;
+    next_.version = version;
     ++next_.generation;
     place_tables();
   }
@@ -87,8 +88,11 @@ class Raising {
   std::uint64_t capacity() const { return next_.geometry.capacity_bytes; }
   bool logs_move() const { return next_.ring_offset != now_.ring_offset; }
 
-  /// A table that is too small gets a place behind the end of the pool: first the rings, which take no
-  /// blocks before they are used.
+  static std::uint64_t rings_and_sums(const Superblock& super) {
+    return page_sums_of(super).end() - super.ring_offset;
+  }
+  /// A table that is too small gets a place behind the end of the pool: first the rings and the sums
+  /// behind them, which take no blocks before they are used.
   void place_tables() {
     begin_ = end_ = small_tables_ = region_->grown_bytes();
     const auto place = [&](Offset& table, std::uint64_t bytes_now, std::uint64_t bytes) {
@@ -96,7 +100,7 @@ class Raising {
       table = end_;
       end_ += bytes;
     };
-    place(next_.ring_offset, rings_of(now_).bytes, rings_of(next_).bytes);
+    place(next_.ring_offset, rings_and_sums(now_), rings_and_sums(next_));
     small_tables_ = end_;
     place(next_.head_offset, heads_of(now_).bytes, heads_of(next_).bytes);
     place(next_.root_offset, roots_of(now_).bytes, roots_of(next_).bytes);
@@ -110,6 +114,11 @@ class Raising {
     if (logs_move()) {
       fill_heads(next_);
       flush(heads_of(next_), Site::kRaise);
+      // Sums do not move with the rings: all areas are open.
+      const Section words = area_words_of(next_);
+      for (Offset at = words.begin; at < words.end(); at += kWordBytes)
+        primitives_->store(region_->word(at), 0);
+      flush(words, Site::kRaise);
     }
     if (next_.root_offset != now_.root_offset) copy(roots_of(now_), roots_of(next_));
     const bool other_segments = next_.segment_table_offset != now_.segment_table_offset;
@@ -166,8 +175,15 @@ class Raising {
 
 Result<void> raise_limits(Region& region, Primitives& primitives, const Limits& limits) {
   if (!limits.are_above(Limits::of(region.geometry()))) return {};
-  Raising raising(region, primitives, limits);
-  if (auto planned = raising.plan(); !planned) return planned;
+  Raising newest(region, primitives, limits, kFormatVersion);
+  // The tables of a newer version may take more than there is.
+  Raising as_it_is(region, primitives, limits,
+                   std::max(region.superblock().version, kTwoSuperblocksSinceVersion));
+  auto planned = newest.plan();
+  const bool upgrades = planned.ok();
+  if (!upgrades) planned = as_it_is.plan();
+  if (!planned) return planned;
+  Raising& raising = upgrades ? newest : as_it_is;
   if (auto recovered = raising.recover(); !recovered) return recovered;
   return raising.run();
 }

@@ -81,6 +81,9 @@ namespace perdure {
   X(kRaise,                                                                                        \
     "what raised limits need is not written back: tables, or a superblock that leads to them")     \
   X(kRaiseFence, "as kRaise: the superblock may become durable before the tables it leads to")     \
+  X(kAreaOpenFence,                                                                                \
+    "(files) pages may become durable while the sums of before are still vouched for")             \
+  X(kAreaRestFence, "(files) sums may be vouched for that are still on the way")                   \
   X(kStatics,                                                                                      \
     "initial values of static variables, or the word that vouches for them, are not written back") \
   X(kStaticsFence,                                                                                 \

@@ -269,6 +269,8 @@ class SyncGroup {
     const bool only = pages.size() == 1 && pages[0].bytes() <= home_copy_.bytes();
     const auto write_copied = [&] {
       durable = durable && await_posts_so_far();
+      if constexpr (requires { device_.expect(copied); })
+        durable = durable && (only || device_.expect(copied));
       std::size_t from = 0;
       for (const Pages& piece : copied) {
         const std::byte* const data = home_copy_.at(std::exchange(from, from + piece.bytes()));

@@ -577,6 +577,10 @@ class Redo : public EngineOn<D> {
   void consume();
   void consume_up_to(std::uint64_t last_timestamp);
   void start_consumer();
+  /// So many areas come to rest at once, which takes some milliseconds each where they are not cached.
+  static constexpr std::size_t kRestedWhenIdle = 64;
+  static constexpr std::size_t kRestedWhenBusy = 4;
+  bool is_truncation_due();
   void wake_consumer(const LogSlot& slot);
   /// On files it says so of the moment of an append: then nobody changes the log's length.
   bool is_half_full(const LogSlot& slot) const {

@@ -98,16 +98,23 @@ void Redo<D, Log>::suit_log_to_work() {
 }
 
 /// Logs are emptied when they are half full, on memory also after 10 ms: a consumer that comes later
-/// writes a line that many commits changed once.
+/// writes a line that many commits changed once. On files it also looks now and then which pages
+/// nobody writes any more, as long as some were written.
 template <Domain D, class Log>
 void Redo<D, Log>::start_consumer() {
   consumer_.start(
       [this] {
-        if (parts_.clock->now() == consumed_) return true;
         try {
-          const std::lock_guard lock(truncation_);
-          consumed_ = parts_.clock->now();
-          consume();
+          if (parts_.clock->now() == consumed_ || !is_truncation_due()) {
+            if (shared_) parts_.region->rest_quiet(kRestedWhenIdle);
+            return true;
+          }
+          {
+            const std::lock_guard lock(truncation_);
+            consumed_ = parts_.clock->now();
+            consume();
+          }
+          if (shared_) parts_.region->rest_quiet(kRestedWhenBusy);
         } catch (const std::exception&) {
           // Out of memory or a storage that failed: the engine is poisoned, and the next commit
           // says so.
@@ -115,8 +122,16 @@ void Redo<D, Log>::start_consumer() {
         }
         return !poisoned();
       },
-      std::chrono::nanoseconds(0), std::chrono::milliseconds(shared_ ? 0 : 10));
+      std::chrono::nanoseconds(0), std::chrono::milliseconds(shared_ ? 5000 : 10));
   consuming_.store(true, std::memory_order_release);
+}
+/// On files a consumer that wakes up by itself leaves alone what is little.
+template <Domain D, class Log>
+bool Redo<D, Log>::is_truncation_due() {
+  if constexpr (PrivatePagesDomain<D>) {
+    if (domain_.pages().are_many()) return true;
+  }
+  return !shared_ || is_half_full(log_slot(0));
 }
 template <Domain D, class Log>
 void Redo<D, Log>::wake_consumer(const LogSlot& slot) {

@@ -10,6 +10,7 @@
 //                     divided
 //   segment table     one sealed word per segment of the capacity; zero beyond the grown part
 //   rings             log_slots × ring_bytes
+//   page sums         a word per area of the capacity, then a page of sums per area (see kAreaBytes)
 //   heap              segments, from heap_offset to grown_bytes
 //
 // A table that became too small for raised limits has been moved into segments of the heap.
@@ -25,7 +26,7 @@
 namespace perdure {
 
 inline constexpr std::array<char, 8> kMagic = {'P', 'E', 'R', 'D', 'U', 'R', 'E', '\n'};
-inline constexpr std::uint32_t kFormatVersion = 5;
+inline constexpr std::uint32_t kFormatVersion = 6;
 inline constexpr std::uint32_t kOldestFormatVersion = 1;
 /// From this version on a log record may tell of memory that was initialised in place. In an older
 /// pool nothing is.
@@ -37,6 +38,8 @@ inline constexpr std::uint32_t kLongLogSinceVersion = 4;
 /// From this version on there are two copies of the superblock, and tables may lie in segments of the
 /// heap.
 inline constexpr std::uint32_t kTwoSuperblocksSinceVersion = 5;
+/// From this version on pages of the heap have checksums while nobody writes them (page_sums.h).
+inline constexpr std::uint32_t kPageSumsSinceVersion = 6;
 // Features that a reader must know to read (incompatible) or to write (read-only compatible).
 /// The file is the heap of a persistent address space: its log records name bytes of other files,
 /// too.
@@ -62,6 +65,7 @@ constexpr std::uint16_t salt_of_long_head(unsigned times) {
 inline constexpr std::uint64_t kLongestLogBytes = std::uint64_t{1} << 30;
 inline constexpr std::uint16_t kSaltSegment = 0x5347;
 inline constexpr std::uint16_t kSaltBlock = 0x424b;
+inline constexpr std::uint16_t kSaltArea = 0x4152;
 
 /// The numbers from which every offset of a new file follows.
 struct Geometry {
@@ -154,21 +158,38 @@ constexpr Section segment_table_of(const Superblock& super) {
 constexpr Section rings_of(const Superblock& super) {
   return {super.ring_offset, super.geometry.log_slots * super.geometry.ring_bytes};
 }
-constexpr std::array<Section, 4> tables_of(const Superblock& super) {
-  return {roots_of(super), heads_of(super), segment_table_of(super), rings_of(super)};
+/// What pages have sums together: area i is [i * kAreaBytes, (i + 1) * kAreaBytes) of the file.
+inline constexpr std::uint64_t kAreaBytes = kPageBytes / sizeof(std::uint32_t) * kPageBytes;
+constexpr std::uint64_t areas_of(const Superblock& super) {
+  return (super.geometry.capacity_bytes + kAreaBytes - 1) / kAreaBytes;
+}
+/// seal(CRC32C of the area's page of sums, kSaltArea), or 0: the area has none.
+constexpr Section area_words_of(const Superblock& super) {
+  const bool has_sums = super.version >= kPageSumsSinceVersion;
+  return {rings_of(super).end(), has_sums ? round_up(areas_of(super) * kWordBytes, kPageBytes) : 0};
+}
+/// The area words, and for each area a page with 4 bytes for each of its pages. It always follows the
+/// rings, and like them it has blocks only where it was written.
+constexpr Section page_sums_of(const Superblock& super) {
+  const Section words = area_words_of(super);
+  return {words.begin, words.bytes != 0 ? words.bytes + areas_of(super) * kPageBytes : 0};
+}
+constexpr std::array<Section, 5> tables_of(const Superblock& super) {
+  return {roots_of(super), heads_of(super), segment_table_of(super), rings_of(super),
+          page_sums_of(super)};
 }
 /// Whether it has been moved into segments of the heap.
 constexpr bool is_moved(const Superblock& super, const Section& table) {
-  return table.begin >= super.heap_offset;
+  return table.bytes != 0 && table.begin >= super.heap_offset;
 }
 
-/// Fills in the offsets that follow from the geometry of a new file.
+/// Fills in the offsets that follow from the version and the geometry of a new file.
 constexpr void lay_out(Superblock& super) {
   super.root_offset = 2 * kPageBytes;
   super.head_offset = roots_of(super).end();
   super.segment_table_offset = heads_of(super).end();
   super.ring_offset = segment_table_of(super).end();
-  super.heap_offset = round_up(rings_of(super).end(), kBlockBytes);
+  super.heap_offset = round_up(page_sums_of(super).end(), kBlockBytes);
 }
 
 }  // namespace perdure

@@ -63,6 +63,15 @@ class FileBacking final : public Backing {
       (void)::fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
                         static_cast<off_t>(bytes));
   }
+  bool keeps_sums() const override { return writable_; }
+  bool read(Offset offset, void* to, std::uint64_t bytes) override {
+    return read_at(fd_, to, bytes, offset);
+  }
+  bool write(Offset offset, const void* data, std::uint64_t bytes) override {
+    const Onlookers::Writing writing(onlookers_, offset, bytes);
+    return write_at(fd_, data, bytes, offset);
+  }
+  bool sync(Site) override { return ::fdatasync(sync_fd_) == 0; }
   bool tell(Offset offset, Word value) override {
     if (!writable_) return true;
     const Onlookers::Writing writing(onlookers_, offset, sizeof(value));
@@ -297,6 +306,7 @@ Result<std::unique_ptr<Region>> Region::open_file(const std::string& path, Domai
   region->onlookers_ = std::move(onlookers);
   region->backing_ = region->owned_backing_.get();
   if (auto adopted = region->adopt(found.value(), file_bytes); !adopted) return adopted.error();
+  if (auto begun = region->begin_sums(); !begun) return begun.error();
   return region;
 }
 
@@ -366,13 +376,54 @@ Result<std::unique_ptr<Region>> Region::open_memory(std::byte* base, std::uint64
   region->domain_ = kind;
   region->backing_ = &backing;
   if (auto adopted = region->adopt(found.value(), file_bytes); !adopted) return adopted.error();
+  if (auto begun = region->begin_sums(); !begun) return begun.error();
   return region;
+}
+
+Result<void> Region::begin_sums() {
+  if (super_.version < kPageSumsSinceVersion || !backing_->keeps_sums()) return {};
+  sums_ = std::make_unique<PageSums>(*this, *backing_);
+  return sums_->load();
+}
+
+Result<void> Region::begin_stores() {
+  if (!sums_ || domain_ == DomainKind::kSync || sums_->open_all()) return {};
+  return Error{Code::kIo, path_ + ": the words of the page sums cannot be written"};
+}
+
+void Region::rest() {
+  // On memory nobody knows what was written, so that it may be all of the heap.
+  constexpr std::uint64_t kMostOnFiles = std::uint64_t{1} << 30;
+  constexpr std::uint64_t kMostOnMemory = std::uint64_t{64} << 20;
+  const bool on_files = domain_ == DomainKind::kSync;
+  if (!sums_ || (!on_files && grown_bytes() - super_.heap_offset > kMostOnMemory)) return;
+  sums_->rest(kMostOnFiles);
 }
 
 Result<void> Region::read_file(Offset offset, std::byte* to, std::uint64_t bytes) const {
   if (live_) return live_->read(offset, to, bytes);
   if (read_at(fd_, to, bytes, offset)) return {};
   return io_error(path_ + ": reading at " + std::to_string(offset));
+}
+
+void Region::rest_quiet(std::size_t most_areas) {
+  constexpr std::chrono::seconds kBetweenLooks(2);
+  const auto now = std::chrono::steady_clock::now();
+  if (!sums_ || domain_ != DomainKind::kSync || now - looked_for_quiet_at_ < kBetweenLooks) return;
+  looked_for_quiet_at_ = now;
+  sums_->rest_quiet(most_areas);
+}
+
+Descriptor Region::open_again(int flags) const {
+  const std::string self = "/proc/self/fd/" + std::to_string(fd_);
+  return Descriptor(::open(self.c_str(), flags | O_CLOEXEC));
+}
+
+Result<PageSumsReport> Region::check_sums(const ShowAreas& show) const {
+  return check_page_sums(
+      super_, grown_bytes(),
+      [this](Offset at, std::byte* to, std::uint64_t bytes) { return read_file(at, to, bytes); },
+      show);
 }
 
 bool Region::unchanged_since(std::uint64_t retired) const {
@@ -506,6 +557,8 @@ bool RegionDevice::for_each_piece(Offset offset, const void* data, std::size_t b
 }
 
 bool RegionDevice::write(Offset offset, const void* data, std::size_t bytes) {
+  const PageSums::Writing summed(region_->sums(), offset, bytes);
+  if (!summed.may()) return false;
   const Onlookers::Writing writing(region_->onlookers(), offset, bytes);
   return for_each_piece(
       offset, data, bytes,
@@ -517,6 +570,8 @@ bool RegionDevice::write(Offset offset, const void* data, std::size_t bytes) {
 }
 
 bool RegionDevice::write_durable(Offset offset, const void* data, std::size_t bytes) {
+  const PageSums::Writing summed(region_->sums(), offset, bytes);
+  if (!summed.may()) return false;
   const Onlookers::Writing writing(region_->onlookers(), offset, bytes);
   return for_each_piece(
       offset, data, bytes,

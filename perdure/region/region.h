@@ -6,6 +6,7 @@
 // code that writes them decides, through a domain, when they are durable.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <memory>
 #include <mutex>
@@ -16,8 +17,10 @@
 #include "perdure/domain/domain.h"
 #include "perdure/domain/file_device.h"
 #include "perdure/error.h"
+#include "perdure/region/file.h"
 #include "perdure/region/layout.h"
 #include "perdure/region/mapped_file.h"
+#include "perdure/region/page_sums.h"
 #include "perdure/region/superblock.h"
 
 namespace perdure {
@@ -40,6 +43,21 @@ class Backing {
   /// Writes one word, and waits for nothing: the next process sees it when this one has been
   /// killed, and a power cut may take it back. False: the storage failed.
   [[nodiscard]] virtual bool tell(Offset offset, Word value) = 0;
+
+  // ---- for the sums of its pages ----------------------------------------------------------------
+  /// Whether it does what follows.
+  virtual bool keeps_sums() const { return false; }
+  /// Whole pages, as the storage has them. The calls answer false if the storage failed.
+  [[nodiscard]] virtual bool read(Offset /*offset*/, void* /*to*/, std::uint64_t /*bytes*/) {
+    return false;
+  }
+  /// Whole pages; waits for nothing.
+  [[nodiscard]] virtual bool write(Offset /*offset*/, const void* /*data*/,
+                                   std::uint64_t /*bytes*/) {
+    return false;
+  }
+  /// Waits until all that anybody wrote is durable.
+  [[nodiscard]] virtual bool sync(Site /*site*/) { return false; }
 };
 
 class Region {
@@ -138,8 +156,24 @@ class Region {
   bool is_live() const { return live_ != nullptr; }
   /// Whole pages as the file has them, past the mapping.   Errors: as LiveImage::read().
   Result<void> read_file(Offset offset, std::byte* to, std::uint64_t bytes) const;
+  /// The file opened anew; -1: errno says why. None: a region over memory has none.
+  Descriptor open_again(int flags) const;
+  /// Compares the pages that have sums with them, as the file has them. Not while this region is being
+  /// written.   Errors: as read_file().
+  Result<PageSumsReport> check_sums(const ShowAreas& show = nullptr) const;
   /// For all that writes the file; null: nobody may look on.
   Onlookers* onlookers() const { return onlookers_.get(); }
+  /// For all that writes pages of the heap; null: they have none.
+  PageSums* sums() const { return sums_.get(); }
+  /// Called when the pool was found sound, before the program may store to it: on memory stores are
+  /// the writes of pages. (What recovery stores there comes from records, before the first of which
+  /// this was called.)   Errors: kIo.
+  Result<void> begin_stores();
+  /// Called when all is home and nobody writes any more: pages that were written get their sums again.
+  void rest();
+  /// Called now and then on files: the same for pages that were not written for some seconds, of up to
+  /// so many areas. Threads: one.
+  void rest_quiet(std::size_t most_areas);
   /// What is known of the first page that could not be read or written: see perdure/lost_pages.h.
   std::optional<Error> loss() const;
   /// As MappedFile::raise().
@@ -235,6 +269,7 @@ class Region {
   static Result<std::unique_ptr<Region>> open_live(const std::string& path,
                                                    const OpenOptions& options);
   Result<void> adopt(const FoundSuperblock& found, std::uint64_t file_bytes);
+  Result<void> begin_sums();
   Error no_space(std::uint64_t count) const;
 
   std::string path_;
@@ -259,6 +294,8 @@ class Region {
   std::mutex grow_mutex_;
   std::unique_ptr<Backing> owned_backing_;
   Backing* backing_ = nullptr;
+  std::unique_ptr<PageSums> sums_;
+  std::chrono::steady_clock::time_point looked_for_quiet_at_;
 
   void publish_parts(std::vector<Part> parts);
   // Read on every store outside the heap, changed a few times in a process's life: readers take the
@@ -272,6 +309,14 @@ class Region {
 class RegionDevice {
  public:
   explicit RegionDevice(const Region& region) : region_(&region) {}
+  /// Called before several pieces are written, each with its begin and end.   False: the storage failed.
+  template <class Pieces>
+  bool expect(const Pieces& pieces) {
+    if (region_->sums() == nullptr) return true;
+    std::vector<PageSums::Range> ranges;
+    for (const auto& piece : pieces) ranges.push_back({piece.begin, piece.end});
+    return region_->sums()->open(ranges);
+  }
   bool write(Offset offset, const void* data, std::size_t bytes);
   bool write_durable(Offset offset, const void* data, std::size_t bytes);
   bool sync();

@@ -30,6 +30,7 @@ bool has_sound_tables(const Superblock& super) {
   if (!is_aligned(super.heap_offset, kBlockBytes) || super.heap_offset > capacity) return false;
   for (std::size_t i = 0; i < tables.size(); ++i) {
     const Section& table = tables[i];
+    if (table.bytes == 0) continue;  // of a later version
     if (!is_aligned(table.begin, kPageBytes) || table.begin < 2 * kPageBytes ||
         !inside(table.begin, table.bytes, 0, capacity) ||
         (!is_moved(super, table) && table.end() > super.heap_offset))
@@ -62,7 +63,7 @@ Result<void> check_superblock(const Superblock& super, const std::string& path) 
       (super.read_only_compatible & ~kKnownReadOnlyCompatible) != 0)
     return Error{Code::kVersion,
                  path + ": uses features that this release does not know; use a newer release"};
-  if (auto geometry = check_geometry(super.geometry, path); !geometry)
+  if (auto geometry = check_geometry(super.geometry, path, super.version); !geometry)
     return Error{Code::kCorrupt, geometry.error().message};
   const bool was_raised = super.version >= kTwoSuperblocksSinceVersion && super.generation != 0;
   if (was_raised ? !has_sound_tables(super) : !is_laid_out_as_new(super))
@@ -73,7 +74,7 @@ Result<void> check_superblock(const Superblock& super, const std::string& path) 
 
 }  // namespace
 
-Result<void> check_geometry(const Geometry& g, const std::string& where) {
+Result<void> check_geometry(const Geometry& g, const std::string& where, std::uint32_t version) {
   const auto bad = [&](const std::string& field, std::uint64_t value, const std::string& rule) {
     return Error{Code::kInvalid,
                  where + ": " + field + " is " + std::to_string(value) + ", must be " + rule};
@@ -93,6 +94,7 @@ Result<void> check_geometry(const Geometry& g, const std::string& where) {
     return bad("root_entries", g.root_entries, "from 1 to 65536");
   // All tables and a segment, wherever they lie.
   Superblock probe{};
+  probe.version = version;
   probe.geometry = g;
   lay_out(probe);
   if (probe.heap_offset + g.segment_bytes > g.capacity_bytes)
@@ -120,7 +122,7 @@ Superblock make_superblock(const Geometry& geometry, std::uint64_t preferred_bas
 }
 
 Result<void> seal_superblock(Superblock& super, const std::string& where) {
-  if (auto valid = check_geometry(super.geometry, where); !valid) return valid;
+  if (auto valid = check_geometry(super.geometry, where, super.version); !valid) return valid;
   super.crc = checksum(super);
   return check_superblock(super, where);
 }

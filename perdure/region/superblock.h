@@ -11,7 +11,8 @@
 namespace perdure {
 
 /// Whether a pool may have these numbers. Errors: kInvalid, which says what must be otherwise.
-Result<void> check_geometry(const Geometry& geometry, const std::string& where);
+Result<void> check_geometry(const Geometry& geometry, const std::string& where,
+                            std::uint32_t version = kFormatVersion);
 
 /// Of a new file, sealed. Requires: check_geometry().
 Superblock make_superblock(const Geometry& geometry, std::uint64_t preferred_base,

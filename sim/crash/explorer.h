@@ -85,6 +85,9 @@ struct Scenario {
   /// Optional: from the second step on the pool has these limits, to which it is raised when it has not. Not with private
   /// pages, a truncation, or `open`, which are as the pool was opened first.
   std::optional<Limits> raise_to;
+  /// On files: its pages have sums. It is closed, and opened again, between steps; each image that is opened has to agree
+  /// with its sums. Not with private pages or `open`.
+  bool page_sums = false;
   /// Optional: another engine than the library's, for each life of the process. It may look at what the lab's memory holds,
   /// and stores through lab.domain().
   std::function<EngineSource(Lab&)> engine;

@@ -2,6 +2,7 @@
 #include "sim/crash/lab.h"
 
 #include <condition_variable>
+#include <cstring>
 #include <exception>
 #include <memory>
 #include <mutex>
@@ -73,7 +74,7 @@ void run_while_waiting(Trace& trace) {
 
 Lab::Lab(Model model, std::uint64_t bytes, const Omission& omission)
     : model_(model), bytes_(bytes), memory_(bytes), trace_(memory_.base()), omission_(omission) {
-  group_.emplace(SimDevice(trace_), memory_.base());
+  group_.emplace(SimDevice(trace_, sums_), memory_.base());
 }
 
 Lab::~Lab() {
@@ -93,7 +94,8 @@ void Lab::begin(std::uint64_t file_bytes) {
     if (companion_used) companion->run(drain);
     companion_used = false;
   }
-  group_.emplace(SimDevice(trace_), memory_.base());
+  sums_ = nullptr;
+  group_.emplace(SimDevice(trace_, sums_), memory_.base());
   trace_.enable(true);
   trace_.clear();
   executions();
@@ -123,6 +125,29 @@ bool Lab::tell(Offset offset, Word value) {
   std::array<Word, kSectorBytes / kWordBytes> sector{value};
   if (model_ == Model::kFile)
     trace_.add_sectors(offset, reinterpret_cast<const std::byte*>(sector.data()), kSectorBytes);
+  return true;
+}
+
+// What the file holds is taken from the mapping: when areas come to rest, all that was stored is home.
+bool Lab::read(Offset offset, void* to, std::uint64_t bytes) {
+  std::memcpy(to, base() + offset, bytes);
+  return true;
+}
+
+bool Lab::write(Offset offset, const void* data, std::uint64_t bytes) {
+  for (std::uint64_t at = 0; at < bytes; at += kWordBytes) {
+    Word word;
+    std::memcpy(&word, static_cast<const std::byte*>(data) + at, sizeof(word));
+    auto* const home = reinterpret_cast<Word*>(base() + offset + at);
+    if (load_word(home) != word) domain().store(home, word);
+  }
+  trace_.add_sectors(offset, static_cast<const std::byte*>(data), bytes);
+  return true;
+}
+
+// Of the one file that there is: also for what a killed process wrote to it.
+bool Lab::sync(Site site) {
+  if (!omission_.drops(site)) trace_.add(TraceEvent::Kind::kSync, site, 0, 0);
   return true;
 }
 

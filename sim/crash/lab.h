@@ -14,6 +14,7 @@
 
 #include "perdure/domain/recorded.h"
 #include "perdure/domain/sync.h"
+#include "perdure/region/page_sums.h"
 #include "perdure/region/region.h"
 #include "sim/crash/media.h"
 #include "sim/crash/working_view.h"
@@ -25,13 +26,16 @@ namespace perdure::crash {
 /// only those are synced, and what a killed process wrote to another is on its way for ever.
 class SimDevice {
  public:
-  explicit SimDevice(Trace& trace) : trace_(&trace) {}
+  /// `sums`: of the region on it; null: there are none.
+  SimDevice(Trace& trace, PageSums* const& sums) : trace_(&trace), sums_(&sums) {}
   bool write(Offset offset, const void* data, std::size_t bytes) {
+    const PageSums::Writing summed(*sums_, offset, bytes);
     trace_->add_sectors(offset, static_cast<const std::byte*>(data), bytes);
     written_.emplace_back(offset, bytes);
     return true;
   }
   bool write_durable(Offset offset, const void* data, std::size_t bytes) {
+    const PageSums::Writing summed(*sums_, offset, bytes);
     trace_->add_sectors(offset, static_cast<const std::byte*>(data), bytes);
     trace_->add(TraceEvent::Kind::kSync, Site{}, offset, bytes);
     return true;
@@ -45,6 +49,7 @@ class SimDevice {
 
  private:
   Trace* trace_;
+  PageSums* const* sums_;
   std::vector<std::pair<Offset, std::uint64_t>> written_;  // since the last sync
 };
 
@@ -118,6 +123,10 @@ class Lab final : private Backing {
   /// What the file measures; grows through backing().
   std::uint64_t file_bytes() const { return file_bytes_; }
   Backing& backing() { return *this; }
+  /// From now on regions that are opened keep the sums of their pages, if this is a file.
+  void keep_sums() { keep_sums_ = true; }
+  /// Called with the sums of each such region. Null: it is gone.
+  void use_sums(PageSums* sums) { sums_ = sums; }
   Trace& trace() { return trace_; }
 
   // ---- for the explorer -------------------------------------------------------------------------
@@ -136,12 +145,18 @@ class Lab final : private Backing {
   Result<void> extend(std::uint64_t from, std::uint64_t bytes) override;
   Result<void> allocate(Offset offset, std::uint64_t bytes) override;
   bool tell(Offset offset, Word value) override;
+  bool keeps_sums() const override { return keep_sums_ && model_ == Model::kFile; }
+  bool read(Offset offset, void* to, std::uint64_t bytes) override;
+  bool write(Offset offset, const void* data, std::uint64_t bytes) override;
+  bool sync(Site site) override;
 
   Model model_;
   std::uint64_t bytes_;
   SharedMemory memory_;
   Trace trace_;
-  std::optional<SyncGroup<SimDevice>> group_;  // each process has its own
+  bool keep_sums_ = false;
+  PageSums* sums_ = nullptr;
+  std::optional<SyncGroup<SimDevice>> group_;              // each process has its own
   Omission omission_;
   std::uint64_t file_bytes_ = 0;
   std::vector<Growth> growths_;

@@ -47,6 +47,7 @@ class PoolSession final : public Session {
     if (scenario_->setup) scenario_->setup(pool_);
   }
   void step(std::uint64_t step) override {
+    if (scenario_->page_sums && step > 1) reopen();
     if (scenario_->raise_to && step > 1) raise();
     scenario_->step(pool_, step);
   }
@@ -85,15 +86,40 @@ class PoolSession final : public Session {
   }
 
  private:
-  static std::unique_ptr<Region> region_of(Lab& lab, std::byte* base) {
-    return Region::open_memory(base, lab.bytes(), lab.file_bytes(), lab.domain_kind(),
-                               lab.backing())
-        .value();
+  static std::unique_ptr<Region> region_of(const Scenario& scenario, Lab& lab, std::byte* base) {
+    if (scenario.page_sums) lab.keep_sums();
+    auto region =
+        Region::open_memory(base, lab.bytes(), lab.file_bytes(), lab.domain_kind(), lab.backing())
+            .value();
+    if (scenario.page_sums) (void)areas_at_rest(*region);
+    lab.use_sums(region->sums());
+    return region;
   }
   static Pool opened(const Scenario& scenario, Lab& lab, WorkingView* view) {
-    return adopt_region(region_of(lab, view != nullptr ? view->base() : lab.base()),
+    return adopt_region(region_of(scenario, lab, view != nullptr ? view->base() : lab.base()),
                         source_for(scenario, lab, view), kLockBits)
         .value();
+  }
+  /// Of a region in which nothing was stored yet. Throws if a page does not agree with its sum.
+  static std::uint64_t areas_at_rest(const Region& region) {
+    const auto read = [&](Offset offset, std::byte* to, std::uint64_t bytes) -> Result<void> {
+      std::memcpy(to, region.base() + offset, bytes);
+      return {};
+    };
+    const auto report = check_page_sums(region.superblock(), region.grown_bytes(), read).value();
+    if (!report.damage.empty())
+      throw Exception(Code::kCorrupt, "the page at offset " +
+                                          std::to_string(report.damage.front().offset) +
+                                          " does not agree with its sum");
+    return report.areas_at_rest;
+  }
+  void reopen() {
+    {
+      const Pool closed = std::move(pool_);
+    }
+    pool_ = opened(*scenario_, *lab_, nullptr);
+    if (lab_->model() == Model::kFile && areas_at_rest(core_of(pool_).region()) == 0)
+      throw Exception(Code::kMisuse, "closing the pool gave its pages no sums");
   }
   /// As a process does that opens the pool with raise_limits, unless one has.
   void raise() {
@@ -103,7 +129,8 @@ class PoolSession final : public Session {
     }
     auto domain = lab_->domain();
     PrimitivesOf primitives(domain);
-    raise_limits(*region_of(*lab_, lab_->base()), primitives, *scenario_->raise_to).value();
+    raise_limits(*region_of(*scenario_, *lab_, lab_->base()), primitives, *scenario_->raise_to)
+        .value();
     pool_ = opened(*scenario_, *lab_, nullptr);
   }
   static std::unique_ptr<WorkingView> view_for(const Scenario& scenario, const Lab& lab) {
@@ -156,6 +183,7 @@ Subject subject_of(const Scenario& scenario) {
     const Geometry& geometry = shared->geometry;
     Region::format_memory(base, geometry.capacity_bytes, {.geometry = geometry}).value();
     Superblock super{};
+    super.version = kFormatVersion;
     super.geometry = geometry;
     lay_out(super);
     return super.heap_offset + geometry.segment_bytes;

@@ -11,7 +11,8 @@ namespace perdure::crash {
 std::vector<Scenario> pool_scenarios() {
   std::vector<Scenario> all;
   for (auto room : {transaction_scenarios, heap_scenarios, thread_scenarios, wrap_scenarios,
-                    container_scenarios, append_log_scenarios, object_scenarios, limit_scenarios}) {
+                    container_scenarios, append_log_scenarios, object_scenarios, limit_scenarios,
+                    page_sum_scenarios}) {
     std::vector<Scenario> scenarios = room();
     std::move(scenarios.begin(), scenarios.end(), std::back_inserter(all));
   }

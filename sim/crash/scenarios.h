@@ -48,6 +48,7 @@ std::vector<Scenario> container_scenarios();  // hash_map, btree_map, rb_map, ve
 std::vector<Scenario>
 object_scenarios();  // heaps of objects: references, their counts, the end of objects, handles
 std::vector<Scenario> limit_scenarios();       // capacity, log slots and roots that are raised
+std::vector<Scenario> page_sum_scenarios();    // checksums of pages at rest
 std::vector<Scenario> append_log_scenarios();  // perdure::Log
 std::vector<Subject> log_scenarios();          // the bare logs
 std::vector<Subject> space_scenarios();        // regions and static variables of an address space

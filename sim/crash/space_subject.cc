@@ -168,6 +168,7 @@ Subject subject_of(const SpaceScenario& scenario) {
     options.incompatible = kFeatureAddressSpace;
     Region::format_memory(base, kHeap.capacity_bytes, options).value();
     Superblock super{};
+    super.version = kFormatVersion;
     super.geometry = kHeap;
     lay_out(super);
     return super.heap_offset + kHeap.segment_bytes;

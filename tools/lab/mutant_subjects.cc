@@ -59,7 +59,7 @@ void leave(std::optional<T>&& of, Left left) {
 bool pool_is_sound(const std::string& path) {
   std::vector<std::string> damage;
   Pool pool = inspect_pool(path, &damage).value();
-  return damage.empty() && trace(pool).damage.empty();
+  return damage.empty() && trace_and_compare(pool).damage.empty();
 }
 
 // ---- containers ---------------------------------------------------------------------------------

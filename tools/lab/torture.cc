@@ -303,7 +303,7 @@ class Torture {
       model_.advance(t, committed);
     }
     pool.read_only([&](Tx& tx) { compare(tx, *state, *map); });
-    const Reachability reached = trace(pool);
+    const Reachability reached = trace_and_compare(pool);
     for (const std::string& what : reached.damage) violate(what);
     if (!reached.leaked.empty())
       violate(fmt::format("{} heap objects are leaked", reached.leaked.size()));

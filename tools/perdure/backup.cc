@@ -43,7 +43,7 @@ ShowProgress shown(std::optional<Progress>& progress) {
 std::size_t verify(const std::string& copy_path, const std::string& from) {
   try {
     Pool copy = Pool::inspect(copy_path).value();
-    const Reachability found = trace(copy);
+    const Reachability found = trace_and_compare(copy);
     if (!found.damage.empty())
       throw Exception(Code::kCorrupt, from + ": " + found.damage.front() +
                                           "; the copy has this damage, too, and was removed "

@@ -11,6 +11,7 @@
 #include "tools/perdure/finding.h"
 #include "tools/perdure/mentions.h"
 #include "tools/perdure/space.h"
+#include "tools/progress.h"
 #include "tools/reachability.h"
 
 namespace perdure::tools {
@@ -32,7 +33,10 @@ class Check {
 
   int run() {
     report_ = {{"file", options_->file}, {"sound", true}};
-    if (check_frame() && check_logs()) is_space_ ? check_space() : check_pool();
+    if (check_frame()) {
+      if (check_logs()) is_space_ ? check_space() : check_pool();
+      check_pages();
+    }
     report_["sound"] = sound();
     report_["findings"] = describe(findings_);
     print(report_, options_->json);
@@ -65,6 +69,16 @@ class Check {
     findings_.push_back(from_message("superblock", file_, error.message));
     report_["not_checked"] = "logs, heap and roots: the superblock does not tell where they are";
     return false;
+  }
+
+  void check_pages() {
+    Progress progress("comparing pages", 0);
+    const PageSumsReport pages =
+        region_->check_sums([&](std::uint64_t done, std::uint64_t) { progress.show(done); })
+            .value();
+    report_["pages_compared"] = pages.pages;
+    report_["areas_without_sums"] = pages.areas - pages.areas_at_rest;
+    for (Finding& finding : findings_of(pages)) findings_.push_back(std::move(finding));
   }
 
   bool check_logs() {

@@ -13,6 +13,7 @@ void add_reclaim_command(Command app);
 void add_compact_command(Command app);
 void add_salvage_command(Command app);
 void add_backup_commands(Command app);
+void add_scrub_command(Command app);
 void add_dump_command(Command app);
 
 }  // namespace perdure::tools

@@ -49,7 +49,8 @@ class HeapImage {
     needed_.resize(bytes_ / kPageBytes);
     need(0, 2 * kPageBytes);
     for (const Section& table : tables_of(super)) {
-      if (table.begin != super.ring_offset) need(table.begin, table.bytes);
+      // What was never written reads as zeros: no record, no sum.
+      if (table != rings_of(super) && table != page_sums_of(super)) need(table.begin, table.bytes);
     }
     for (std::uint64_t i = 0; i < segments; ++i) {
       const auto word = unseal(*region_->word(table_entry(i)), kSaltSegment);
@@ -185,7 +186,7 @@ Report describe(const CompactOptions& options, const Unmentioned& lost, std::siz
 /// What a damaged link no longer leads to looks like something that nobody can find: it is never
 /// left out of a copy. Throws where `perdure check` finds damage.
 void refuse_damaged(Pool& pool, const std::string& from) {
-  const Reachability found = trace(pool);
+  const Reachability found = trace_and_compare(pool);
   if (found.damage.empty()) return;
   throw Exception(Code::kCorrupt, from + ": " + found.damage.front() +
                                       "; nothing was copied: `perdure check` tells more, `perdure "

@@ -53,6 +53,7 @@ Report dump_sections(const Region& region) {
   add("log heads", heads_of(super));
   add("segment table", segment_table_of(super));
   add("rings", rings_of(super));
+  if (super.version >= kPageSumsSinceVersion) add("page sums", page_sums_of(super));
   add("heap", {super.heap_offset, region.grown_bytes() - super.heap_offset});
   return rows;
 }

@@ -8,6 +8,7 @@ namespace perdure::tools {
 namespace {
 
 constexpr const char* kRestore = "restore the pool from a backup";
+constexpr const char* kSalvage = ", or copy what can be proved with `perdure salvage`";
 
 }  // namespace
 
@@ -20,8 +21,7 @@ Finding from_message(const std::string& part, const std::string& file, std::stri
     if (finding.remedy.starts_with("`perdure check`"))
       finding.remedy = kRestore;  // that is what runs
   }
-  if (finding.remedy == kRestore && (part == "heap" || part == "roots"))
-    finding.remedy += ", or copy what can be proved with `perdure salvage`";
+  if (finding.remedy == kRestore && (part == "heap" || part == "roots")) finding.remedy += kSalvage;
   for (const std::string_view word : {"byte ", "bytes "}) {
     const auto at = finding.what.find(word);
     if (at == finding.what.npos) continue;
@@ -31,6 +31,17 @@ Finding from_message(const std::string& part, const std::string& file, std::stri
       break;
   }
   return finding;
+}
+
+std::vector<Finding> findings_of(const PageSumsReport& report) {
+  std::vector<Finding> findings;
+  for (const PageSumsReport::Damage& damage : report.damage) {
+    findings.push_back({"pages", static_cast<std::int64_t>(damage.offset), damage.what(),
+                        damage.in_sums
+                            ? "if nothing else is found, `perdure scrub --complete` makes them anew"
+                            : std::string(kRestore) + kSalvage});
+  }
+  return findings;
 }
 
 Report describe(const std::vector<Finding>& findings) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "perdure/region/page_sums.h"
 #include "tools/report.h"
 
 namespace perdure::tools {
@@ -20,6 +21,9 @@ struct Finding {
 
 /// The library's messages read "file: what … byte N …; remedy".
 Finding from_message(const std::string& part, const std::string& file, std::string message);
+
+/// One for each piece of damage, with its remedy.
+std::vector<Finding> findings_of(const PageSumsReport& report);
 
 Report describe(const std::vector<Finding>& findings);
 

@@ -23,6 +23,7 @@ constexpr const char* kAbout =
   perdure check words.pool                                is it whole? (never changes the file)
   perdure backup words.pool monday.pool                   a copy, also while a program uses it
   perdure backup words.pool tuesday --since monday.pool   what has changed since
+  perdure scrub words.pool                                does the device still hold what was written?
   perdure compact words.pool fresh.pool                   a copy without what nobody can find
   perdure salvage words.pool fresh.pool                   of a damaged one, what can be proved
   perdure serve cache.pool                                a memcached whose items survive
@@ -37,6 +38,7 @@ void add_commands(perdure::tools::Command app) {
   perdure::tools::add_compact_command(app);
   perdure::tools::add_salvage_command(app);
   perdure::tools::add_backup_commands(app);
+  perdure::tools::add_scrub_command(app);
   perdure::tools::add_dump_command(app);
   perdure::kv::add_kv_commands(app);
   perdure::ldap::add_ldap_commands(app);

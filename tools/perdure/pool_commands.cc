@@ -149,7 +149,7 @@ void add_grow_command(Command app) {
       "is\n"
       "not named stays as it is, and nothing can be lowered. A crash leaves the old limits or the "
       "new\n"
-      "ones. Releases before format version 5 cannot open the pool afterwards.\n\n"
+      "ones. The pool gets the newest format version, if there is room for it.\n\n"
       "Example:  perdure grow words.pool --capacity 256G --slots 256");
 }
 

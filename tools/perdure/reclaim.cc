@@ -22,7 +22,7 @@ void reclaim(const ReclaimOptions& options) {
                     options.file +
                         ": not a heap of objects; `perdure compact` copies any pool "
                         "without what leaked");
-  const Reachability found = trace(pool);
+  const Reachability found = trace_and_compare(pool);
   if (!found.damage.empty())
     throw Exception(Code::kCorrupt, options.file + ": " + found.damage.front() +
                                         "; nothing was freed, `perdure check` tells more");

@@ -76,6 +76,10 @@ void salvage(const SalvageOptions& options) {
   if (::lstat(options.to.c_str(), &status) == 0)
     throw Exception(Code::kExists, options.to + ": exists already; name a pool that does not");
   Wreck wreck(options.from);
+  const PageSumsReport pages = core_of(wreck.pool()).region().check_sums().value();
+  for (const auto& damage : pages.damage)
+    wreck.lose(damage.what() + (damage.in_sums ? "; of what is there nothing more is known"
+                                               : "; what was copied from there may be wrong"));
   Report roots;
   {
     Pool copy = Pool::create(options.to, options_for(wreck.pool(), options.from)).value();
@@ -116,9 +120,8 @@ void add_salvage_command(Command app) {
       "link no longer leads to, as long as no other\nobject could be meant. What is lost of a "
       "vector "
       "or a database is zero in the copy (SQLite's .recover goes on from\nthere). Roots of other "
-      "types are left out. The damaged pool is never changed; values have no checksum, so "
-      "a\nchanged "
-      "one is copied as it is.\n"
+      "types are left out. The damaged pool is never changed; values that changed are "
+      "copied as\nthey are; where pages have checksums, those that differ are named.\n"
       "Exit codes: 0 nothing had to be left out; 1 something was; 3 there is nothing to salvage "
       "from.\n\nExample:  perdure check words.pool || perdure salvage words.pool fresh.pool");
 }
