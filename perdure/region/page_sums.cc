@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstring>
 #include <thread>
 #include <utility>
@@ -176,9 +177,9 @@ void PageSums::rest_quiet(std::size_t most_areas) {
 
 void PageSums::let_rest(const Areas& areas) {
   // Who begins to write from here on finds the areas resting, and opens them.
-  while (writers_.load(std::memory_order_seq_cst) != 0) std::this_thread::yield();
+  const bool alone = await_writers();
   std::vector<Word> words;
-  bool done = !region_->loss();
+  bool done = alone && !region_->loss();
   for (const std::uint64_t number : areas) {
     Sums sums{};
     done = done && sum_up(number, sums) &&
@@ -192,7 +193,7 @@ void PageSums::let_rest(const Areas& areas) {
   }
   // Orders: the pages and their sums before the words that vouch for them.
   done = done && backing_->sync(Site::kAreaRestFence);
-  may_rest_ = done;
+  may_rest_ = done || !alone;
   const std::lock_guard lock(mutex_);
   for (std::size_t i = 0; i < areas.size(); ++i) {
     Area& area = *find(areas[i]);
@@ -203,6 +204,16 @@ void PageSums::let_rest(const Areas& areas) {
   }
   // What was not written is found open the next time.
   if (done) (void)write_words(areas);
+}
+
+bool PageSums::await_writers() const {
+  // Rings that have been moved into the heap may be written without a pause.
+  constexpr int kMostLooks = 1000;
+  for (int looks = 0; looks < kMostLooks; ++looks) {
+    if (writers_.load(std::memory_order_seq_cst) == 0) return true;
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+  return false;
 }
 
 bool PageSums::sum_up(std::uint64_t number, Sums& sums) {

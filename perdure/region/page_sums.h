@@ -61,8 +61,10 @@ class PageSums {
   /// each area, and a sync if one of them is at rest.
   class Writing {
    public:
-    Writing(PageSums* sums, Offset offset, std::uint64_t bytes) : sums_(sums) {
-      if (sums_ == nullptr) return;
+    Writing(PageSums* sums, Offset offset, std::uint64_t bytes) {
+      // Logs are written all the time.
+      if (sums == nullptr || offset + bytes <= sums->super_.heap_offset) return;
+      sums_ = sums;
       // Before the look at the areas, as rest() looks for writers after it has marked them.
       sums_->writers_.fetch_add(1, std::memory_order_seq_cst);
       const Range range{offset, offset + bytes};
@@ -77,7 +79,7 @@ class PageSums {
     bool may() const { return may_; }
 
    private:
-    PageSums* sums_;
+    PageSums* sums_ = nullptr;
     bool may_ = true;
   };
 
@@ -159,6 +161,8 @@ class PageSums {
   /// How many areas the heap has.
   std::uint64_t count() const;
   void let_rest(const Areas& areas);
+  /// Waits until nobody is writing who began before.   False: they are too many.
+  bool await_writers() const;
   /// What the page of sums of an area becomes.   False: it cannot be told.
   bool sum_up(std::uint64_t number, Sums& sums);
   /// Writes the pages that have the words of the areas. Waits for nothing. Requires: mutex_.
