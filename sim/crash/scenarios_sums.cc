@@ -87,9 +87,20 @@ Scenario summed_quiet() {
   return s;
 }
 
-/// Tables that come into the heap, and the rings with the sums behind them.
+/// Tables that come into the heap, and the rings with the sums behind them, where a crash has left
+/// something.
 Scenario summed_raised() {
   Scenario s = summed();
+  s.memory = true;  // its sums are not kept there, but looked at
+  s.setup = [setup_of = s.setup](Pool& pool) {
+    setup_of(pool);
+    Engine& engine = core_of(pool).engine();
+    Word* const behind = core_of(pool).region().word(core_of(pool).region().grown_bytes());
+    constexpr std::uint64_t kBytes = 8 * kPageBytes;
+    for (std::uint64_t i = 0; i < kBytes / kWordBytes; ++i) engine.store(behind + i, ~Word{0});
+    engine.flush(behind, kBytes, Site::kUserFlush);
+    (void)engine.fence(Site::kUserFence);
+  };
   s.name = "raised-page-sums";
   s.claim += " (and raises its limits)";
   s.steps = 3;
