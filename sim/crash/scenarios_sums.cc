@@ -96,9 +96,9 @@ Scenario summed_raised() {
     setup_of(pool);
     Engine& engine = core_of(pool).engine();
     Word* const behind = core_of(pool).region().word(core_of(pool).region().grown_bytes());
-    constexpr std::uint64_t kBytes = 8 * kPageBytes;
-    for (std::uint64_t i = 0; i < kBytes / kWordBytes; ++i) engine.store(behind + i, ~Word{0});
-    engine.flush(behind, kBytes, Site::kUserFlush);
+    constexpr std::uint64_t kLeft = 8 * kPageBytes;
+    for (std::uint64_t i = 0; i < kLeft / kWordBytes; ++i) engine.store(behind + i, ~Word{0});
+    engine.flush(behind, kLeft, Site::kUserFlush);
     (void)engine.fence(Site::kUserFence);
   };
   s.name = "raised-page-sums";
