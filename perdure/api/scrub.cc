@@ -8,6 +8,7 @@
 #include "perdure/region/region.h"
 
 namespace perdure {
+
 Result<PageSumsReport> scrub_pool(const std::string& path, const ShowAreas& show) {
   auto super = Region::read_superblock(path);
   if (!super) return super.error();
@@ -44,7 +45,10 @@ Result<void> complete_sums(const std::string& path) {
   PageSums& sums = *region.value()->sums();
   if (!sums.open_all())
     return Error{Code::kIo, path + ": the words of the page sums cannot be written"};
-  sums.rest(~std::uint64_t{0});
+  if (!sums.rest(~std::uint64_t{0}))
+    return Error{Code::kIo, path +
+                                ": pages cannot be read, or their checksums not be written (is "
+                                "the device full?); the pool has no checksums now"};
   return {};
 }
 

@@ -74,6 +74,15 @@ Result<void> PageSums::load() {
   return {};
 }
 
+bool PageSums::settle(const Areas& areas) {
+  const std::lock_guard lock(mutex_);
+  Areas found_open;
+  for (const std::uint64_t number : areas) {
+    if (!std::exchange(make(number).settled, true)) found_open.push_back(number);
+  }
+  return found_open.empty() || (write_words(found_open) && backing_->sync(Site::kAreaOpenFence));
+}
+
 bool PageSums::open_slowly(std::span<const Range> ranges, bool track) {
   const std::lock_guard lock(mutex_);
   Areas closed;
@@ -137,7 +146,7 @@ bool PageSums::write_words(const Areas& areas) {
   return true;
 }
 
-void PageSums::rest(std::uint64_t most_bytes) {
+bool PageSums::rest(std::uint64_t most_bytes) {
   Areas opened;
   Areas found_open;
   for (std::uint64_t number = 0; number < count(); ++number) {
@@ -151,10 +160,10 @@ void PageSums::rest(std::uint64_t most_bytes) {
   opened.insert(opened.end(), found_open.begin(), found_open.end());
   opened.resize(std::min(most, opened.size()));
   std::sort(opened.begin(), opened.end());
-  if (opened.empty()) return;
+  if (opened.empty()) return true;
   for (const std::uint64_t number : opened)
     find(number)->state.store(State::kResting, std::memory_order_seq_cst);
-  let_rest(opened);
+  return let_rest(opened);
 }
 
 void PageSums::rest_quiet(std::size_t most_areas) {
@@ -172,14 +181,14 @@ void PageSums::rest_quiet(std::size_t most_areas) {
       quiet.push_back(number);
     }
   }
-  if (!quiet.empty()) let_rest(quiet);
+  if (!quiet.empty()) (void)let_rest(quiet);
 }
 
-void PageSums::let_rest(const Areas& areas) {
+bool PageSums::let_rest(const Areas& areas) {
   // Who begins to write from here on finds the areas resting, and opens them.
   const bool alone = await_writers();
   std::vector<Word> words;
-  bool done = alone && !region_->loss();
+  bool done = alone && !region_->loss() && settle(areas);
   for (const std::uint64_t number : areas) {
     Sums sums{};
     done = done && sum_up(number, sums) &&
@@ -204,6 +213,7 @@ void PageSums::let_rest(const Areas& areas) {
   }
   // What was not written is found open the next time.
   if (done) (void)write_words(areas);
+  return done;
 }
 
 bool PageSums::await_writers() const {

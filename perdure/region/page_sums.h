@@ -95,9 +95,9 @@ class PageSums {
   bool open_all();
 
   /// Lets all rest that was opened and then, as far as `most_bytes` go, what a crash or an earlier
-  /// program has left open. What cannot be read or written stays open.
+  /// program has left open.   False: they stay open, as something could not be read or written.
   /// Requires: what was stored is home.
-  void rest(std::uint64_t most_bytes);
+  bool rest(std::uint64_t most_bytes);
   /// Lets up to so many areas rest to which nobody has written since the last call but one.
   /// Threads: one.
   void rest_quiet(std::size_t most_areas);
@@ -158,9 +158,13 @@ class PageSums {
   void note(const Range& range);
   /// The group of an area, which is there from then on. Requires: mutex_.
   Group& make(std::uint64_t number);
+  /// Words of areas that were found open are made durable: sums that no longer hold must not be written
+  /// while they may come back.   False: the storage failed.
+  bool settle(const Areas& areas);
   /// How many areas the heap has.
   std::uint64_t count() const;
-  void let_rest(const Areas& areas);
+  /// False: they stay open.
+  bool let_rest(const Areas& areas);
   /// Waits until nobody is writing who began before.   False: they are too many.
   bool await_writers() const;
   /// What the page of sums of an area becomes.   False: it cannot be told.

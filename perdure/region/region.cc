@@ -397,7 +397,7 @@ void Region::rest() {
   constexpr std::uint64_t kMostOnMemory = std::uint64_t{64} << 20;
   const bool on_files = domain_ == DomainKind::kSync;
   if (!sums_ || (!on_files && grown_bytes() - super_.heap_offset > kMostOnMemory)) return;
-  sums_->rest(kMostOnFiles);
+  (void)sums_->rest(kMostOnFiles);
 }
 
 Result<void> Region::read_file(Offset offset, std::byte* to, std::uint64_t bytes) const {
