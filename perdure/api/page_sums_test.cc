@@ -4,11 +4,13 @@
 #include "perdure/region/page_sums.h"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <csignal>
 #include <fstream>
 #include <random>
 #include <string>
@@ -333,6 +335,27 @@ TEST_F(AreasTest, WhatACrashLeftOpenComesToRest) {
   EXPECT_EQ(report().areas_at_rest, 0u);
   sums.rest_quiet(64);
   EXPECT_EQ(report().areas_at_rest, report().areas);
+}
+
+TEST_F(AreasTest, WhereSumsCannotBeWrittenAreasStayOpen) {
+  ASSERT_TRUE(region->sums()->rest(~std::uint64_t{0}));
+  const std::uint64_t all = report().areas_at_rest;
+  write(2, 1, 'a');
+  // As on a device that is full: the words have their blocks, the sums have none.
+  ::rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const ::rlimit narrow{area_words_of(region->superblock()).end(), before.rlim_max};
+  const auto as_ever = std::signal(SIGXFSZ, SIG_IGN);
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &narrow), 0);
+  const bool rested = region->sums()->rest(~std::uint64_t{0});
+  ::setrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, as_ever);
+  EXPECT_FALSE(rested);
+  EXPECT_EQ(report().areas_at_rest, all - 1);
+  EXPECT_TRUE(report().damage.empty());
+  EXPECT_TRUE(region->sums()->rest(~std::uint64_t{0}));
+  EXPECT_EQ(report().areas_at_rest, all);
+  EXPECT_TRUE(report().damage.empty());
 }
 
 TEST_F(AreasTest, RestTakesWhatWasWrittenFirst) {
