@@ -54,9 +54,8 @@ class ItemTable {
       tx_->read(&place.found, item, sizeof(Item));
       if (place.found.identity.hash == wanted.hash &&
           place.found.identity.key_bytes == wanted.key_bytes && key_is(item, key.text)) {
-        if (place.found.value_bytes > kMaxValueBytes + kMaxKeyBytes) [[unlikely]]
-          throw Exception(Code::kCorrupt, "memcached: an item of " +
-                                              std::to_string(place.found.value_bytes) + " bytes");
+        perdure::detail::check_object(*tx_, item,
+                                      item_bytes(key.text.size(), place.found.value_bytes));
         place.item = item;
         return place;
       }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Containers of a damaged pool: whoever uses one is told, and nothing outside of the pool is touched. Random damage is what
 // `perdure-lab mutants` tries.
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -118,6 +119,52 @@ TEST_F(DamagedContainer, LengthOfAValueIsNotBelieved) {
   pool.atomically([&](Tx& tx) { text->assign(tx, "text"); });
   damage(*(&first_word_of(text) + 1), kFar);
   EXPECT_THAT(told([&](Tx& tx) { return text->str(tx); }), HasSubstr("says to have"));
+}
+
+/// A length that another size of object would have: what stands beside the object is neither read nor written.
+TEST_F(DamagedContainer, LengthEndsWithItsObject) {
+  const std::string one(20, '1');
+  auto* map = pool.root<hash_map<bytes, bytes>>("map");
+  auto* tree = pool.root<btree_map<std::uint64_t, bytes>>("tree");
+  auto* text = pool.root<string>("text");
+  pool.atomically([&](Tx& tx) {
+    map->put(tx, "one", one);
+    tree->put(tx, 1, one);
+    text->assign(tx, one);
+  });
+  constexpr std::uint64_t kValueOfMap = std::uint64_t{1} << 32;
+  struct Length {
+    std::uint64_t& word;
+    std::uint64_t unit;
+    std::uint64_t before_value;  // in its object
+    std::function<std::string(Tx&)> get;
+  };
+  for (const Length& length :
+       {Length{word(objects_of(*map).back() + 8), kValueOfMap, 24,
+               [&](Tx& tx) { return map->get(tx, "one").value(); }},
+        Length{word(objects_of(*tree).back()), 1, 8,
+               [&](Tx& tx) { return tree->get(tx, 1).value(); }},
+        Length{*(&first_word_of(text) + 1), 1, 0, [&](Tx& tx) { return text->str(tx); }}}) {
+    const std::uint64_t sound = length.word;
+    const std::uint64_t room = round_up(length.before_value + one.size(), 16);
+    for (std::uint64_t bytes = 1; bytes < 300; ++bytes) {
+      damage(length.word, sound + (bytes - one.size()) * length.unit);
+      if (round_up(length.before_value + bytes, 16) == room) {
+        pool.read_only([&](Tx& tx) { EXPECT_EQ(length.get(tx).size(), bytes); });
+      } else {
+        EXPECT_THAT(told(length.get), HasSubstr("was not allocated")) << bytes;
+      }
+    }
+    damage(length.word, sound);
+  }
+  // The value would be replaced in place.
+  damage(word(objects_of(*map).back() + 8), 3 + 100 * kValueOfMap);
+  const auto replace = [&](Tx& tx) { return map->put(tx, "one", std::string(100, 'x')); };
+  EXPECT_THAT(told(replace), HasSubstr("was not allocated"));
+  const auto erase = [&](Tx& tx) { return map->erase(tx, "one"); };
+  EXPECT_THAT(told(erase), HasSubstr("was not allocated"));
+  const auto all = [&](Tx& tx) { map->for_each(tx, [](const auto&, const auto&) {}); };
+  EXPECT_THAT(told([&](Tx& tx) { return all(tx), 0; }), HasSubstr("was not allocated"));
 }
 
 TEST_F(DamagedContainer, SizeOfAVectorIsNotBelieved) {

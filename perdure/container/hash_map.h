@@ -384,6 +384,10 @@ class hash_map {
       return {std::uint32_t{sizeof(K)}, std::uint32_t{sizeof(V)}};
   }
   template <class Tx>
+  static void check_entry(Tx& tx, const Entry* entry, Lengths lengths) {
+    if constexpr (kLengths) detail::check_object(tx, entry, value_offset(lengths) + lengths.value);
+  }
+  template <class Tx>
   static Entry* allocate_entry(Tx& tx, view_t<K> key, view_t<V> value) {
     const Lengths lengths = lengths_for(key, value);
     return static_cast<Entry*>(tx.allocate(value_offset(lengths) + lengths.value));
@@ -400,6 +404,7 @@ class hash_map {
   template <class Tx>
   static void load_entry(Tx& tx, const Entry* entry, owned_t<K>& key, owned_t<V>& value) {
     const Lengths lengths = lengths_of(tx, entry);
+    check_entry(tx, entry, lengths);
     Key::load(tx, key_at(entry), lengths.key, key);
     Value::load(tx, value_at(entry, lengths), lengths.value, value);
   }
@@ -425,8 +430,7 @@ class hash_map {
   static std::uint64_t hash_entry(Tx& tx, std::uint64_t seed, const Entry* entry) {
     const auto* key = static_cast<const char*>(key_at(entry));
     const Lengths lengths = lengths_of(tx, entry);
-    // Whole, because it is read in pieces.
-    detail::check_bytes(tx, key, lengths.key);
+    check_entry(tx, entry, lengths);
     return detail::hash_read(lengths.key, seed, [&](void* to, std::size_t at, std::size_t count) {
       tx.read(to, key + at, count);
     });
@@ -458,7 +462,10 @@ class hash_map {
       length.count();
       Entry* entry = tx.at(at);
       const Lengths lengths = lengths_of(tx, entry);
-      if (key_equals(tx, entry, lengths, key)) return {slot, entry, lengths};
+      if (key_equals(tx, entry, lengths, key)) {
+        check_entry(tx, entry, lengths);
+        return {slot, entry, lengths};
+      }
       slot = &entry->next;
     }
     return {};

@@ -46,7 +46,7 @@ class string {
     if (size == 0) return {};
     const char* const from = tx.at(tx.load(bytes_));
     // Before memory is taken for it: a damaged size may be anything.
-    detail::check_bytes(tx, from, size);
+    detail::check_object(tx, from, size);
     std::string text(size, '\0');
     tx.read(text.data(), from, size);
     return text;

@@ -60,6 +60,12 @@ template <class Tx>
   if constexpr (requires { tx.check(from, bytes); }) tx.check(from, bytes);
 }
 
+/// The same of an object that says itself how long it is: when it was not allocated for so many.
+template <class Tx>
+[[gnu::always_inline]] inline void check_object(Tx& tx, const void* object, std::uint64_t bytes) {
+  if constexpr (requires { tx.check_object(object, bytes); }) tx.check_object(object, bytes);
+}
+
 /// Counts the nodes of a chain, which has far fewer in any sound table: a circle ends.
 class ChainLength {
  public:
@@ -203,12 +209,16 @@ struct Kept<V, true> {
   template <class Tx>
   static void load_into(Tx& tx, Stored stored, Owned& value) {
     const std::byte* const object = begin(tx, stored);
-    Item<V>::load(tx, object + kHead, size(tx, object), value);
+    const std::uint64_t bytes = size(tx, object);
+    check_object(tx, object, kHead + bytes);
+    Item<V>::load(tx, object + kHead, bytes, value);
   }
   template <class Tx, class F>
   static void view(Tx& tx, Stored stored, F& f) {
     const std::byte* const object = begin(tx, stored);
-    Item<V>::view(tx, object + kHead, size(tx, object), f);
+    const std::uint64_t bytes = size(tx, object);
+    check_object(tx, object, kHead + bytes);
+    Item<V>::view(tx, object + kHead, bytes, f);
   }
   template <class Tx>
   static void drop(Tx& tx, Stored stored) {

@@ -96,6 +96,18 @@ void Tx::look_at_bytes(Offset from, std::uint64_t bytes) const {
                       "`perdure salvage` saves the rest");
 }
 
+void Tx::check_object(const void* object, std::uint64_t bytes) {
+  const Offset at = offset_of(object);
+  if (world_->heap->fits(at, bytes)) [[likely]]
+    return;
+  if (stale()) conflict();  // it was freed meanwhile
+  throw Exception(Code::kCorrupt,
+                  world_->region->path() + ": the object at byte " + std::to_string(at) +
+                      " says to have " + std::to_string(bytes) +
+                      " bytes, for which it was not allocated; `perdure check` says more, "
+                      "`perdure salvage` saves the rest");
+}
+
 void Tx::refuse_store() const {
   if (read_only_)
     throw Exception(Code::kMisuse, "a store in a read_only() transaction; use atomically()");

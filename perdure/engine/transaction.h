@@ -139,6 +139,10 @@ class alignas(kLineBytes) Tx {
         [[unlikely]]
       look_at_bytes(offset, bytes);
   }
+  /// For what says itself how long it is.
+  /// Errors: throws Exception kCorrupt when `object` was not allocated for so many bytes; may end the
+  ///         attempt with a Conflict.
+  void check_object(const void* object, std::uint64_t bytes);
   template <class T>
   pptr<T> link_to(const T* object) const {
     return {object == nullptr ? 0 : offset_of(object)};

@@ -134,45 +134,45 @@ static void refuse_second_free(std::uint64_t free_already) {
 
 // ---- publishing, freeing ------------------------------------------------------------------------
 
-Heap::Place Heap::locate(Offset object) const {
+const char* Heap::look(Offset object, Place& place) const {
   const Superblock& super = region_->superblock();
-  const auto misuse = [&](const char* why) {
-    return Exception(Code::kMisuse, region_->path() + ": offset " + std::to_string(object) + " " +
-                                        why + "; nothing was freed");
-  };
-  if (!inside(object, 1, super.heap_offset, region_->grown_bytes()))
-    throw misuse("is outside the heap");
-  Place place{};
+  if (!inside(object, 1, super.heap_offset, region_->grown_bytes())) return "is outside the heap";
   place.block = (object - super.heap_offset) / kBlockBytes;
   place.segment = segment_of(place.block);
   Segment* const in = segments_[place.segment].load(std::memory_order_acquire);
-  if (in == nullptr) throw misuse("is in a segment that holds nothing");
+  if (in == nullptr) return "is in a segment that holds nothing";
   place.segment_kind = in->kind;
-  if (place.segment_kind == SegmentKind::kHuge) {
-    if (object != segment_offset(place.segment))
-      throw misuse("is inside a large object, not its start");
-    return place;
-  }
-  if (place.segment_kind != SegmentKind::kBlocks) throw misuse("is not the start of an object");
+  if (place.segment_kind == SegmentKind::kHuge)
+    return object == segment_offset(place.segment) ? nullptr
+                                                   : "is inside a large object, not its start";
+  if (place.segment_kind != SegmentKind::kBlocks) return "is not the start of an object";
   Block& block = in->blocks[within_segment(place.block)];
   place.in = &block;
   const std::uint64_t within = (object - super.heap_offset) % kBlockBytes;
   switch (block.kind.load(std::memory_order_acquire)) {
     case BlockKind::kExtent:
-      if (within != 0 || block.extent_blocks.load(std::memory_order_relaxed) == 0)
-        throw misuse("is inside a large object, not its start");
-      return place;
+      return within == 0 && block.extent_blocks.load(std::memory_order_relaxed) != 0
+                 ? nullptr
+                 : "is inside a large object, not its start";
     case BlockKind::kSmall: {
       const std::size_t size_class = block.size_class.load(std::memory_order_relaxed);
       const auto in_block = static_cast<std::uint32_t>(within);
       place.object = in_block / kClassBytes[size_class];
-      if (in_block % kClassBytes[size_class] != 0 ||
-          place.object >= heap_layout::objects_in_block(size_class))
-        throw misuse("is inside an object, not its start");
-      return place;
+      return in_block % kClassBytes[size_class] == 0 &&
+                     place.object < heap_layout::objects_in_block(size_class)
+                 ? nullptr
+                 : "is inside an object, not its start";
     }
-    default: throw misuse("is not the start of an object");
+    default: return "is not the start of an object";
   }
+}
+
+Heap::Place Heap::locate(Offset object) const {
+  Place place{};
+  if (const char* const why = look(object, place))
+    throw Exception(Code::kMisuse, region_->path() + ": offset " + std::to_string(object) + " " +
+                                       why + "; nothing was freed");
+  return place;
 }
 
 HeapObject Heap::describe(Offset object) const {
@@ -317,8 +317,16 @@ void Heap::release(Offset object) {
   block.listed.store(true, std::memory_order_relaxed);
 }
 
-std::uint64_t Heap::usable_bytes(Offset object) const {
-  const Place place = locate(object);
+std::uint64_t Heap::usable_bytes(Offset object) const { return room_of(locate(object)); }
+
+bool Heap::fits(Offset object, std::uint64_t bytes) const {
+  Place place{};
+  if (look(object, place) != nullptr) return false;
+  const std::uint64_t room = room_of(place);
+  return bytes <= room && bytes >= heap_layout::least_bytes(geometry(), room);
+}
+
+std::uint64_t Heap::room_of(const Place& place) const {
   if (place.segment_kind == SegmentKind::kHuge)
     return segment(place.segment).argument * geometry().segment_bytes;
   if (!place.is_small())

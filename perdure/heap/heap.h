@@ -92,6 +92,8 @@ class Heap {
   HeapObject describe(Offset object) const;
   /// Whether a live object starts at `object` and has room for `bytes`.
   bool holds(Offset object, std::uint64_t bytes) const;
+  /// Whether an object may start there, live or not, that was allocated for so many bytes.
+  bool fits(Offset object, std::uint64_t bytes) const;
   /// Appends the writes that free a live object. Requires: check_live(object).
   void free_writes(const HeapObject& object, MaskedWrites& out) const;
   /// Makes the space of a freed object reservable, by anyone. Call once the free is durable.
@@ -144,7 +146,10 @@ class Heap {
   /// Requires: blocks_mutex_.
   void set_free(std::uint64_t block, bool free) const;
   struct Place;
+  /// Why no object starts there; null: one may.
+  const char* look(Offset object, Place& place) const;
   Place locate(Offset object) const;
+  std::uint64_t room_of(const Place& place) const;
   HeapObject small_object(Block& block, std::uint64_t number, std::size_t index) const;
 
   HeapObject take_bit(std::uint32_t block);
