@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "apps/ldap/ldif.h"
+#include "apps/ldap/store.h"
 #include "perdure/expert.h"
 
 namespace perdure::ldap {
@@ -172,6 +173,35 @@ TEST_F(ProtocolTest, MalformedRequestsAreProtocolErrors) {
   EXPECT_EQ(ask("UNBIND\nmsgid: 9\n\n"), "");
   EXPECT_EQ(directory_->size(), 1u) << "nothing of it was done";
   EXPECT_THAT(directory_->verify(), ::testing::IsEmpty());
+}
+
+TEST_F(ProtocolTest, DamageIsAnErrorOfTheRequestThatMeetsIt) {
+  EXPECT_EQ(add("ada", "sn: Lovelace\n"), 0);
+  EXPECT_EQ(add("bob"), 0);
+  // The object of an entry: a link, the lengths of the number and of the text, both.
+  const auto lengths_of_ada = [&](Tx& tx) {
+    std::uint64_t* found = nullptr;
+    const auto look = [&](Offset at) {
+      auto* const object = pool_->at(pptr<std::uint64_t>{at});
+      const std::string_view text(reinterpret_cast<const char*>(object + 3), object[1] >> 32);
+      if (static_cast<std::uint32_t>(object[1]) == 8 && text.find("Lovelace") != text.npos)
+        found = object + 1;
+    };
+    EXPECT_EQ(pool_->root<Store>(kRoot)->entries.audit(tx, look), std::nullopt);
+    return found;
+  };
+  pool_->atomically([&](Tx& tx) {
+    std::uint64_t* const lengths = lengths_of_ada(tx);
+    ASSERT_NE(lengths, nullptr);
+    tx.store(*lengths, *lengths + (std::uint64_t{300} << 32));
+  });
+  const std::string damaged = search("(uid=ada)");
+  EXPECT_THAT(damaged, HasSubstr("code: 80\n"));
+  EXPECT_THAT(damaged, HasSubstr("was not allocated"));
+  EXPECT_THAT(damaged, HasSubstr("the object at byte "));
+  EXPECT_EQ(code("DELETE\nmsgid: 6\ndn: uid=ada,dc=example,dc=com\n\n"), 80);
+  EXPECT_THAT(search("(uid=bob)"), HasSubstr("code: 0\n"));
+  EXPECT_EQ(add("eve"), 0);
 }
 
 // Whole requests, each with some bytes changed: every one is answered, none is believed in part.

@@ -44,11 +44,13 @@ DatabaseFile::DatabaseFile(Pool& pool, StoredFile* stored, const Shape& shape)
     chunks_.clear();
     committed_ = tx.load(stored_->bytes);
     defined_ = tx.load(stored_->defined);
-    stored_->chunks.for_each(tx,
-                             [&](pptr<std::uint64_t> chunk) { chunks_.push_back(tx.at(chunk)); });
     // Zero: the root was made just now, or nothing was ever committed.
     if (const std::uint64_t bytes = tx.load(stored_->chunk_bytes); bytes != 0)
       shape_.chunk_bytes = bytes;
+    stored_->chunks.for_each(tx, [&](pptr<std::uint64_t> chunk) {
+      chunks_.push_back(tx.at(chunk));
+      perdure::detail::check_object(tx, chunks_.back(), shape_.chunk_bytes);
+    });
   });
   if (!std::has_single_bit(shape_.chunk_bytes) || shape_.chunk_bytes < shape_.block_bytes ||
       committed_ > defined_ || defined_ > chunks_.size() * shape_.chunk_bytes)

@@ -24,7 +24,8 @@ struct Refusal {
 
 /// Calls `body`, which returns an SQLite result code. A Refusal is logged and becomes
 /// its code; an exception is logged and becomes SQLITE_FULL if space is short,
-/// SQLITE_BUSY if no log is to be had, SQLITE_NOMEM if memory is short, else `failure`.
+/// SQLITE_BUSY if no log is to be had, SQLITE_CORRUPT if the pool is damaged, SQLITE_NOMEM if memory
+/// is short, else `failure`.
 template <class Body>
 int guarded(int failure, Body&& body) noexcept {
   try {
@@ -33,9 +34,10 @@ int guarded(int failure, Body&& body) noexcept {
     log(refusal.code, refusal.message);
     return refusal.code;
   } catch (const Exception& exception) {
-    const int code = exception.code() == Code::kNoSpace ? SQLITE_FULL
-                     : exception.code() == Code::kBusy  ? SQLITE_BUSY
-                                                        : failure;
+    const int code = exception.code() == Code::kNoSpace   ? SQLITE_FULL
+                     : exception.code() == Code::kBusy    ? SQLITE_BUSY
+                     : exception.code() == Code::kCorrupt ? SQLITE_CORRUPT
+                                                          : failure;
     log(code, exception.what());
     return code;
   } catch (const std::bad_alloc&) {

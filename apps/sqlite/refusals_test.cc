@@ -13,6 +13,7 @@
 
 #include <gmock/gmock.h>
 
+#include "apps/sqlite/layout.h"
 #include "apps/sqlite/sql_fixture.h"
 #include "perdure/pool.h"
 
@@ -77,6 +78,25 @@ TEST_P(Refusals, ADamagedPoolIsRefused) {
               sql.code() == SQLITE_NOTADB)
       << sql.code();
   EXPECT_THAT(ErrorLog::instance().take(), HasSubstr(path));
+  EXPECT_TRUE(contents_of(path) == before);
+}
+
+TEST_P(Refusals, AChunkThatIsNoneIsToldWithItsPlace) {
+  {
+    Sql(uri(path)).must("CREATE TABLE t(v); INSERT INTO t VALUES(zeroblob(300000))");
+  }
+  std::uint64_t where = 0;
+  {
+    Pool pool = Pool::open(path).value();
+    auto* stored = pool.root<StoredFile>(kRoot);
+    pool.atomically([&](auto& tx) {
+      const pptr<std::uint64_t> chunk = stored->chunks.at(tx, 2);
+      where = chunk.offset + 4096;
+      stored->chunks.set(tx, 2, {where});
+    });
+  }
+  const std::string before = contents_of(path);
+  expect_refused(uri(path), SQLITE_CORRUPT, "the object at byte " + std::to_string(where));
   EXPECT_TRUE(contents_of(path) == before);
 }
 
