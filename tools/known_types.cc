@@ -2,8 +2,8 @@
 #include "tools/known_types.h"
 
 #include "apps/kv/store.h"
-#include "apps/ldap/store.h"
-#include "apps/memcached/item_table.h"
+#include "apps/ldap/salvage.h"
+#include "apps/memcached/salvage.h"
 #include "apps/sqlite/database_file.h"
 #include "apps/sqlite/salvage.h"
 #include "perdure/container/btree_map.h"
@@ -15,6 +15,9 @@
 
 namespace perdure::tools {
 namespace {
+
+/// Hears what cannot come into a copy.
+using Lose = std::function<void(const std::string&)>;
 
 /// A type that refers to nothing.
 template <class T>
@@ -41,7 +44,7 @@ constexpr KnownType audited() {
 template <class Container>
 class Copier {
  public:
-  Copier(Pool& pool, const std::string& name)
+  Copier(Pool& pool, const std::string& name, const Lose&)
       : pool_(&pool), container_(pool.root<Container>(name)) {}
   Copier(const Copier&) = delete;
   Copier& operator=(const Copier&) = delete;
@@ -108,25 +111,32 @@ class Copier {
   std::uint64_t entries_ = 0;
 };
 
-template <class Container>
+/// As KnownType::salvage, with a copier that takes what is found.
+template <class Container, class CopierOfIt>
+std::uint64_t salvage(Wreck& wreck, const Wreck::Root& root, Pool* to) {
+  if (to == nullptr) {
+    wreck.salvage<Container>(root, [](const auto&...) {});
+    return 0;
+  }
+  const auto lose = [&](const std::string& what) {
+    wreck.lose("root '" + root.name + "': " + what);
+  };
+  CopierOfIt copier(*to, root.name, lose);
+  wreck.salvage<Container>(root, [&](const auto&... found) { copier(found...); });
+  return copier.finish();
+}
+
+template <class Container, class CopierOfIt = Copier<Container>>
 constexpr KnownType container() {
   KnownType type = audited<Container>();
-  type.salvage = [](Wreck& wreck, const Wreck::Root& root, Pool* to) -> std::uint64_t {
-    if (to == nullptr) {
-      wreck.salvage<Container>(root, [](const auto&...) {});
-      return 0;
-    }
-    Copier<Container> copier(*to, root.name);
-    wreck.salvage<Container>(root, [&](const auto&... entry) { copier(entry...); });
-    return copier.finish();
-  };
+  type.salvage = salvage<Container, CopierOfIt>;
   return type;
 }
 
 /// Writes the file of a database, chunk by chunk; what was not found of it is zeros.
 class FileCopier {
  public:
-  FileCopier(Pool& pool, const std::string& name)
+  FileCopier(Pool& pool, const std::string& name, const Lose&)
       : pool_(&pool), file_(pool.root<sqlite::StoredFile>(name)) {}
   FileCopier(const FileCopier&) = delete;
   FileCopier& operator=(const FileCopier&) = delete;
@@ -171,17 +181,7 @@ constexpr KnownType sqlite_database() {
           [](CheckedTx& tx, void* object, const Visit& visit) {
             return sqlite::DatabaseFile::audit(tx, *static_cast<File*>(object), visit);
           },
-          [](Wreck& wreck, const Wreck::Root& root, Pool* to) -> std::uint64_t {
-            if (to == nullptr) {
-              wreck.salvage<File>(root, [](const auto&...) {});
-              return 0;
-            }
-            FileCopier copier(*to, root.name);
-            wreck.salvage<File>(root, [&](std::uint64_t at, std::span<const std::byte> bytes) {
-              copier(at, bytes);
-            });
-            return copier.finish();
-          }};
+          salvage<File, FileCopier>};
 }
 
 /// Of the VFS perdure-plain: a database and its journal, of which nothing may be left out.
@@ -201,8 +201,8 @@ constexpr KnownType kKnown[] = {
     plain<std::int64_t>(),
     plain<kv::DemoMarker>(),
     plain<TortureState>(),
-    audited<ldap::Store>(),
-    audited<memcached::Cache>(),
+    container<ldap::Store, ldap::DirectoryCopier>(),
+    container<memcached::Cache, memcached::CacheCopier>(),
     sqlite_database(),
     sqlite_plain(),
     container<hash_map<bytes, bytes>>(),

@@ -128,6 +128,9 @@ class Directory {
   /// findings at most. Requires: no other thread uses the pool.
   std::vector<std::string> verify();
 
+  /// What Store::names has for an entry. Of a suffix the level is its whole name.
+  static std::string name_key(EntryId parent, std::string_view rdn);
+
  private:
   class Searcher;
 
@@ -136,7 +139,6 @@ class Directory {
     std::size_t unmatched = 0;  // levels of the name that were not found
   };
   /// The level `rdn` of a name below `parent`, as the key of Store::names.
-  static std::string name_key(EntryId parent, std::string_view rdn);
   /// Walks down from the suffix as far as the name goes.
   Place locate(Tx& tx, const Dn& dn) const;
   std::string record_of(Tx& tx, EntryId id) const;

@@ -99,6 +99,7 @@ class EqualityIndex {
   }
 
  private:
+  friend detail::Salvage<EqualityIndex>;
   static constexpr EntryId kSeveral = ~EntryId{0};
 
   hash_map<std::uint64_t, std::uint64_t> single_;

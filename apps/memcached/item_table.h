@@ -121,6 +121,22 @@ class ItemTable {
     return reinterpret_cast<char*>(const_cast<Item*>(item));
   }
 
+  /// Whether an item in an object of such room is whole: then `found` is what it says, and the hash
+  /// is its key's.
+  typename Buckets::Looked look(std::uint64_t seed, const Item* item, const detail::Room& room,
+                                Item& found) const {
+    if (!room.holds(sizeof(Item))) return {0, "overruns its object"};
+    tx_->read(&found, item, sizeof(found));
+    if (!room.holds(item_bytes(found.identity.key_bytes, found.value_bytes)))
+      return {0, "overruns its object"};
+    std::array<char, 256> key;
+    read_key(item, key.data(), found.identity.key_bytes);
+    const std::uint64_t hash = detail::hash_memory(key.data(), found.identity.key_bytes, seed);
+    if (static_cast<std::uint32_t>(hash) != found.identity.hash)
+      return {0, "has another hash than its key"};
+    return {hash};
+  }
+
   /// See Cache::audit().
   template <class Visit>
   std::optional<std::string> audit(Visit& visit) {
@@ -135,21 +151,14 @@ class ItemTable {
     }
     const std::uint64_t seed = tx_->load(cache_->seed);
     std::uint64_t occupied = 0;
-    const auto look = [&](const Item* item, const detail::Room& room) -> Buckets::Looked {
-      if (!room.holds(sizeof(Item))) return {0, "overruns its object"};
+    const auto look_at = [&](const Item* item, const detail::Room& room) {
       Item found;
-      tx_->read(&found, item, sizeof(found));
-      const std::uint64_t size = item_bytes(found.identity.key_bytes, found.value_bytes);
-      if (!room.holds(size)) return {0, "overruns its object"};
-      occupied += occupied_bytes(size);
-      std::array<char, 256> key;
-      read_key(item, key.data(), found.identity.key_bytes);
-      const std::uint64_t hash = detail::hash_memory(key.data(), found.identity.key_bytes, seed);
-      if (static_cast<std::uint32_t>(hash) != found.identity.hash)
-        return {0, "has another hash than its key"};
-      return {hash};
+      const auto looked = look(seed, item, room, found);
+      if (looked.wrong == nullptr)
+        occupied += occupied_bytes(item_bytes(found.identity.key_bytes, found.value_bytes));
+      return looked;
     };
-    if (auto wrong = Buckets::audit(*tx_, *cache_, items, visit, look)) return wrong;
+    if (auto wrong = Buckets::audit(*tx_, *cache_, items, visit, look_at)) return wrong;
     if (occupied != bytes)
       return "memcached: items of " + std::to_string(bytes) + " bytes counted, of " +
              std::to_string(occupied) + " found";
