@@ -115,13 +115,13 @@ void add_salvage_command(Command app) {
   add_json_flag(command, options->json);
   command.callback([options] { salvage(*options); });
   command.footer(
-      "Taken are the entries of maps, vectors and strings, and the pages of SQLite databases, that "
-      "the links still lead\nto and that agree with what is around them, and entries that a broken "
-      "link no longer leads to, as long as no other\nobject could be meant. What is lost of a "
-      "vector "
-      "or a database is zero in the copy (SQLite's .recover goes on from\nthere). Roots of other "
-      "types are left out. The damaged pool is never changed; values that changed are "
-      "copied as\nthey are; where pages have checksums, those that differ are named.\n"
+      "Taken are the entries of maps, vectors, strings, caches and directories, and the pages of "
+      "SQLite databases: what\nthe links still lead to and agrees with what is around it, and what "
+      "a broken link no longer leads to, as long as\nno other object could be meant. What is lost "
+      "of a vector or a database is zero in the copy (SQLite's .recover goes\non from there); "
+      "entries of a directory whose superior is lost come below cn=salvaged-ID. Roots of other "
+      "types are\nleft out. The damaged pool is never changed; values that changed are copied as "
+      "they are; where pages have checksums,\nthose that differ are named.\n"
       "Exit codes: 0 nothing had to be left out; 1 something was; 3 there is nothing to salvage "
       "from.\n\nExample:  perdure check words.pool || perdure salvage words.pool fresh.pool");
 }
