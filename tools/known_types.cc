@@ -10,7 +10,9 @@
 #include "perdure/container/rb_map.h"
 #include "perdure/container/string.h"
 #include "perdure/container/vector.h"
+#include "perdure/object/survey.h"
 #include "perdure/type_id.h"
+#include "tools/object_copier.h"
 #include "tools/torture_state.h"
 
 namespace perdure::tools {
@@ -196,6 +198,16 @@ constexpr KnownType sqlite_plain() {
           }};
 }
 
+constexpr KnownType objects() {
+  using object_layout::Control;
+  return {type_id<Control>(), sizeof(Control), type_name<Control>(),
+          [](CheckedTx& tx, void* object, const Visit& visit) {
+            return object_layout::survey(tx, static_cast<const Control*>(object),
+                                         [&](Offset at) { return visit(at).most; });
+          },
+          salvage<Control, ObjectCopier>};
+}
+
 constexpr KnownType kKnown[] = {
     plain<std::uint64_t>(),
     plain<std::int64_t>(),
@@ -205,6 +217,7 @@ constexpr KnownType kKnown[] = {
     container<memcached::Cache, memcached::CacheCopier>(),
     sqlite_database(),
     sqlite_plain(),
+    objects(),
     container<hash_map<bytes, bytes>>(),
     container<hash_map<bytes, std::uint64_t>>(),
     container<hash_map<std::uint64_t, bytes>>(),
