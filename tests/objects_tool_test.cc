@@ -164,7 +164,9 @@ class SalvageOfObjects : public ObjectsTest {
     std::uint64_t* at = nullptr;
     heap.read_only([&](local<Ring> ring) {
       for (local<Node> node = ring->first; node; node = node->next) {
-        if (node->value == value) at = reinterpret_cast<std::uint64_t*>(node.operator->());
+        if (node->value != value) continue;
+        at = reinterpret_cast<std::uint64_t*>(node.operator->());
+        return;  // what follows may be damaged
       }
     });
     ASSERT_NE(at, nullptr);
@@ -213,7 +215,7 @@ TEST_F(SalvageOfObjects, OfSeveralBrokenOnesNothingIsGuessed) {
 }
 
 TEST_F(SalvageOfObjects, ADamagedWeakReferenceIsNull) {
-  damage(9, 1, 16);
+  damage(9, 1, std::uint64_t{1} << 40);
   salvaged(1);
   Heap heap = Heap::open(copy_).value();
   EXPECT_EQ(values(heap).size(), kNodes);
@@ -225,7 +227,7 @@ TEST_F(SalvageOfObjects, AnyWordMayBeDamaged) {
   const Superblock super = Region::read_superblock(pool_).value();
   std::mt19937_64 random(5);
   int complete = 0;
-  constexpr int kRounds = 60;
+  constexpr int kRounds = 20;
   for (int round = 0; round < kRounds; ++round) {
     std::string damaged = whole;
     // Where the objects are.

@@ -92,8 +92,8 @@ void ObjectCopier::operator()(const Graph& graph) {
   });
   pool_->atomically([&](Tx& tx) {
     tx.store(control_->root, places.at(graph.order.front()).object);
-    tx.store(control_->version, kVersion);
-    tx.store(control_->magic, kMagic);
+    tx.store(control_->version, std::uint64_t{object_layout::kVersion});
+    tx.store(control_->magic, Word{object_layout::kMagic});
   });
   objects_ = graph.order.size();
 }

@@ -115,13 +115,13 @@ void add_salvage_command(Command app) {
   add_json_flag(command, options->json);
   command.callback([options] { salvage(*options); });
   command.footer(
-      "Taken are the entries of maps, vectors, strings, caches and directories, and the pages of "
-      "SQLite databases: what\nthe links still lead to and agrees with what is around it, and what "
-      "a broken link no longer leads to, as long as\nno other object could be meant. What is lost "
-      "of a vector or a database is zero in the copy (SQLite's .recover goes\non from there); "
-      "entries of a directory whose superior is lost come below cn=salvaged-ID. Roots of other "
-      "types are\nleft out. The damaged pool is never changed; values that changed are copied as "
-      "they are; where pages have checksums,\nthose that differ are named.\n"
+      "Taken are the entries of maps, vectors, strings, caches and directories, heaps of objects, "
+      "and the pages of SQLite\ndatabases: what the links still lead to and agrees with what is "
+      "around it, and what a broken link no longer leads\nto, as long as no other object could be "
+      "meant. What is lost of a vector or a database is zero in the copy (SQLite's\n.recover goes "
+      "on from there); entries of a directory whose superior is lost come below cn=salvaged-ID. "
+      "Roots of\nother types are left out. The damaged pool is never changed; values that changed "
+      "are copied as they are; where pages\nhave checksums, those that differ are named.\n"
       "Exit codes: 0 nothing had to be left out; 1 something was; 3 there is nothing to salvage "
       "from.\n\nExample:  perdure check words.pool || perdure salvage words.pool fresh.pool");
 }
