@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What can be proved of a damaged heap of objects: all that references of the right class lead to from
-// the root, and what the only broken reference to a class has led to.
+// the root, and what a damaged one has led to, where the counts tell.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -60,6 +61,7 @@ class GraphSalvage {
       : tx_(tx), control_(control), finder_(finder) {}
 
   void run() {
+    finder_.seems_empty();                      // what is null may have led to something
     if (tx_.load(control_.magic) == 0) return;  // not made yet
     if (!attempt(finder_, "the classes", [&] { read_types(); })) return;
     graph_.base = at<std::byte>(0);
@@ -78,7 +80,7 @@ class GraphSalvage {
   };
   struct Broken {
     Offset place;
-    std::string name;  // of the class; of the root: none
+    std::string name;  // of the class
   };
 
   template <class T>
@@ -135,40 +137,45 @@ class GraphSalvage {
     return !is_class && type.is_array;
   }
 
+  /// The first that was recorded.
+  std::string root_class() const { return graph_.types.empty() ? "" : graph_.types[0].name; }
   void follow_root() {
     const auto place = tx_.link_to(&control_.root).offset;
     if (const Offset root = tx_.load(control_.root); root != 0) {
-      follow(place, "", root);
+      follow(place, root_class(), root);
     } else {
       finder_.lose("objects: the heap has no root");
     }
   }
   void follow(Offset place, const std::string& name, Offset object) {
     const bool good = attempt(finder_, where(place), [&] {
-      if (!graph_.objects.contains(object)) add(object);
-      Graph::Object& found = graph_.objects.at(object);
-      if (!may_be(name, found.type))
+      const auto known = graph_.objects.find(object);
+      const bool is_new = known == graph_.objects.end();
+      const Graph::Object found = is_new ? look(object) : known->second;
+      if (!may_be(name, found.type)) {
+        if (is_new) finder_.release(object - kHeaderBytes);
         throw Exception(Code::kCorrupt, "leads to a " + graph_.types[found.type - 1].name +
                                             " at byte " + std::to_string(object));
-      if (found.references++ == 0) {
+      }
+      if (is_new) {
+        graph_.objects.emplace(object, found);
         graph_.order.push_back(object);
         todo_.push_back(object);
       }
+      ++graph_.objects.at(object).references;
       graph_.links[place] = object;
     });
     if (!good) broken_.push_back({place, name});
   }
   /// Errors: throws Exception where no object is.
-  void add(Offset object) {
+  Graph::Object look(Offset object) {
     const Offset begin = std::max(object, kHeaderBytes) - kHeaderBytes;
     const Room room = finder_.visit(begin);
     const Graph::Object found = describe(object, room);
-    if (found.type == 0) {
-      finder_.release(begin);
-      throw Exception(Code::kCorrupt, "leads to byte " + std::to_string(object) +
-                                          ", where no object of a known class fits");
-    }
-    graph_.objects.emplace(object, found);
+    if (found.type != 0) return found;
+    finder_.release(begin);
+    throw Exception(Code::kCorrupt, "leads to byte " + std::to_string(object) +
+                                        ", where no object of a known class fits");
   }
   void walk() {
     while (!todo_.empty()) {
@@ -188,42 +195,118 @@ class GraphSalvage {
     }
   }
 
-  /// Where one reference to a class is broken, and one object of it counts more references than there
-  /// are, that is where it led.
+  // ---- what no reference leads to any more ------------------------------------------------------
+
+  /// Looks where such objects have been: it is told by what counts more references than there are, or
+  /// fewer.
   void mend() {
-    std::unordered_map<Offset, Graph::Object> strays;
-    finder_.for_each_stray([&](Offset begin, const Room& room) {
-      if (!room.holds(kHeaderBytes)) return;
-      try {
-        if (const Graph::Object found = describe(begin + kHeaderBytes, room); found.type != 0)
-          strays.emplace(begin + kHeaderBytes, found);
-      } catch (const Exception&) {  // something else
-      }
-    });
-    for (const auto& [object, found] : strays) {
-      object_layout::for_each_reference(
-          graph_.types[found.type - 1], object, found.elements,
-          [&](Offset place, const Member& member) {
-            if (member.kind != MemberKind::kRef) return;
-            if (const auto to = strays.find(tx_.load(*at<Offset>(place))); to != strays.end())
-              ++to->second.references;
-          });
-    }
+    find_strays();
     const std::vector<Broken> broken = std::exchange(broken_, {});
     for (const Broken& one : broken) {
       const auto same = std::count_if(broken.begin(), broken.end(),
                                       [&](const Broken& other) { return other.name == one.name; });
-      std::vector<Offset> could_be;
-      for (const auto& [object, found] : strays) {
-        const Word state = tx_.load(header(object).state);
-        const bool lacks_one = (state & object_layout::kOrphan) == 0 &&
-                               object_layout::count_of(state) == found.references + 1;
-        if (lacks_one && may_be(one.name, found.type)) could_be.push_back(object);
-      }
-      if (same != 1 || could_be.size() != 1) continue;
-      follow(one.place, one.name, could_be[0]);
-      walk();
+      if (const auto lost = lost_of(one.name); same == 1 && lost.size() == 1)
+        lead(one.place, one.name, lost[0]);
     }
+    if (broken.empty()) mend_what_leads_elsewhere();
+  }
+  void find_strays() {
+    finder_.for_each_stray([&](Offset begin, const Room& room) {
+      if (!room.holds(kHeaderBytes)) return;
+      try {
+        if (const Graph::Object found = describe(begin + kHeaderBytes, room); found.type != 0)
+          strays_.emplace(begin + kHeaderBytes, found);
+      } catch (const Exception&) {  // something else
+      }
+    });
+    for (const auto& [object, found] : strays_) {
+      for_each_strong(object, found, [&](Offset place, const Member&) {
+        const Offset to = tx_.load(*at<Offset>(place));
+        if (const auto stray = strays_.find(to); stray != strays_.end()) {
+          ++stray->second.references;
+        } else if (graph_.objects.contains(to)) {
+          ++from_strays_[to];
+        }
+      });
+    }
+  }
+  template <class F>
+  void for_each_strong(Offset object, const Graph::Object& found, F&& f) {
+    object_layout::for_each_reference(graph_.types[found.type - 1], object, found.elements,
+                                      [&](Offset place, const Member& member) {
+                                        if (member.kind == MemberKind::kRef) f(place, member);
+                                      });
+  }
+  /// How many references more an object counts than lead to it; less than none is possible.
+  std::int64_t lacks(Offset object, std::uint64_t references) const {
+    const Word state = tx_.load(header(object).state);
+    if ((state & object_layout::kOrphan) != 0) return 0;
+    return static_cast<std::int64_t>(object_layout::count_of(state)) -
+           static_cast<std::int64_t>(references);
+  }
+  /// The strays to which a reference to that class has led.
+  std::vector<Offset> lost_of(const std::string& name) const {
+    std::vector<Offset> lost;
+    for (const auto& [object, found] : strays_) {
+      if (lacks(object, found.references) == 1 && may_be(name, found.type)) lost.push_back(object);
+    }
+    return lost;
+  }
+  void lead(Offset place, const std::string& name, Offset object) {
+    follow(place, name, object);
+    walk();
+  }
+
+  /// A damaged reference may lead to an object of its class, which then has one too many, or be null.
+  /// The right one of those that it could be is that without which nothing else is lost.
+  void mend_what_leads_elsewhere() {
+    const std::vector<Offset> lost = lost_of("");
+    if (lost.size() != 1) return;
+    Offset crowded = 0;
+    for (const Offset object : graph_.order) {
+      const auto more = from_strays_.find(object);
+      const std::uint64_t references =
+          graph_.objects.at(object).references + (more != from_strays_.end() ? more->second : 0);
+      if (lacks(object, references) >= 0) continue;
+      if (crowded != 0 || lacks(object, references) != -1) return;
+      crowded = object;
+    }
+    std::vector<Broken> could_be;
+    for (const Offset object : graph_.order) {
+      for_each_strong(object, graph_.objects.at(object), [&](Offset place, const Member& member) {
+        if (tx_.load(*at<Offset>(place)) == crowded &&
+            may_be(member.type, strays_.at(lost[0]).type) &&
+            (crowded == 0 || !others_end_without(place, lost[0])))
+          could_be.push_back({place, member.type});
+      });
+    }
+    if (could_be.size() != 1) return;
+    finder_.lose(where(could_be[0].place) +
+                 (crowded == 0 ? " is null" : " leads to another object") +
+                 ", and is taken as one to the object at byte " + std::to_string(lost[0]) +
+                 ", which counts it");
+    if (crowded != 0) --graph_.objects.at(crowded).references;
+    lead(could_be[0].place, could_be[0].name, lost[0]);
+  }
+  /// Whether something that was found is reached no more if the reference at `place` leads to `to`.
+  bool others_end_without(Offset place, Offset to) {
+    std::vector<Offset> todo{graph_.order.front()};
+    std::unordered_set<Offset> reached{todo[0]};
+    std::size_t found = 1;
+    while (!todo.empty()) {
+      const Offset object = todo.back();
+      todo.pop_back();
+      const auto known = graph_.objects.find(object);
+      const Graph::Object& as = known != graph_.objects.end() ? known->second : strays_.at(object);
+      for_each_strong(object, as, [&](Offset at_place, const Member&) {
+        const Offset next = at_place == place ? to : tx_.load(*at<Offset>(at_place));
+        const bool is_known = graph_.objects.contains(next);
+        if ((!is_known && !strays_.contains(next)) || !reached.insert(next).second) return;
+        found += is_known ? 1 : 0;
+        todo.push_back(next);
+      });
+    }
+    return found < graph_.order.size();
   }
 
   /// Errors: throws Exception where it does not lead to an object that was found.
@@ -248,13 +331,9 @@ class GraphSalvage {
   }
 
   void judge(Offset object) {
-    const Word state = tx_.load(header(object).state);
-    const std::uint64_t found = graph_.objects.at(object).references;
-    if ((state & object_layout::kOrphan) == 0 && object_layout::count_of(state) < found)
-      finder_.lose("objects: " + std::to_string(found) + " references lead to the object at byte " +
-                   std::to_string(object) + ", which counts " +
-                   std::to_string(object_layout::count_of(state)) +
-                   ": one of them may have led elsewhere");
+    if (lacks(object, graph_.objects.at(object).references) < 0)
+      finder_.lose("objects: more references lead to the object at byte " + std::to_string(object) +
+                   " than it counts: one of them may have led elsewhere");
   }
 
   Tx& tx_;
@@ -264,6 +343,8 @@ class GraphSalvage {
   std::vector<Offset> todo_;
   std::vector<Weak> weak_;
   std::vector<Broken> broken_;
+  std::unordered_map<Offset, Graph::Object> strays_;  // their references: those of other strays
+  std::unordered_map<Offset, std::uint64_t> from_strays_;
   std::unordered_map<Offset, Offset> proxies_;  // to their targets
 };
 
