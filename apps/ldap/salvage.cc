@@ -57,7 +57,11 @@ void DirectoryCopier::ground() {
     for (EntryId at = id; !grounded.contains(at);) {
       path.insert(at);
       const EntryId above = parent_of(records_.at(at));
-      if (above != kNoEntry && !records_.contains(above)) stand_in_for(above);
+      if (above != kNoEntry && !records_.contains(above)) {
+        lose_(named(above) + " is lost, and others stand below it: they are below cn=salvaged-" +
+              std::to_string(above));
+        stand_in_for(above);
+      }
       if (path.contains(above)) {
         const EntryId fresh = records_.rbegin()->first + 1;
         lose_(named(at) + " stands above itself; it is below cn=salvaged-" + std::to_string(fresh));
@@ -72,9 +76,7 @@ void DirectoryCopier::ground() {
 }
 
 void DirectoryCopier::stand_in_for(EntryId lost) {
-  const std::string number = std::to_string(lost);
-  const std::string name = "salvaged-" + number;
-  lose_(named(lost) + " is lost, and others stand below it: they are below cn=" + name);
+  const std::string name = "salvaged-" + std::to_string(lost);
   records_[lost] =
       encode({kNoEntry,
               "cn=" + name,

@@ -80,6 +80,8 @@ bool PageSums::settle(const Areas& areas) {
   for (const std::uint64_t number : areas) {
     if (!std::exchange(make(number).settled, true)) found_open.push_back(number);
   }
+  // Orders: the words of 0 before sums that differ. Without it a crash brings a word back that vouches
+  //         for other sums.
   return found_open.empty() || (write_words(found_open) && backing_->sync(Site::kAreaOpenFence));
 }
 
