@@ -121,6 +121,12 @@ struct PoolOptions {
   /// decides how long the log may become, in DRAM and on the disk, too: 96 KiB for each millisecond.
   /// A longer log needs fewer page writes where a large pool is updated at random.
   Milliseconds recovery_target{1000};
+  /// On memory: others may look at the pool while it is open here (Pool::inspect(), Pool::back_up()), as
+  /// on files they always may. Takes a thread, which sleeps, and the handler of SIGSEGV: as long as
+  /// somebody looks, the first store to each page is a fault. A system call that writes into the pool
+  /// may fail with EFAULT then. They are refused while a thread blocks SIGSEGV or another handler has
+  /// taken its place, and with private pages.
+  bool let_others_look = false;
   /// On files: so often all pages of the pool that have checksums are read from the device, in the
   /// background, and compared; Pool::damage() tells what differs. Zero: never.
   Milliseconds scrub{0};

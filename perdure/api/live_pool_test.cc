@@ -84,21 +84,27 @@ std::uint64_t state_of(const std::string& path) {
   return state.value_or(~std::uint64_t{0});
 }
 
-/// Small pools are read at once, large ones by page faults.
-class LivePool : public ::testing::TestWithParam<bool> {
+struct Case {
+  DomainKind domain;
+  bool large;  // small pools are read at once, large ones by page faults
+};
+
+class LivePool : public ::testing::TestWithParam<Case> {
  protected:
-  static ExpertOptions options(DomainKind domain = DomainKind::kSync) {
+  static ExpertOptions options() {
     ExpertOptions options;
-    options.domain = domain;
+    options.domain = GetParam().domain;
+    options.let_others_look = true;
     options.capacity_bytes = std::uint64_t{256} << 20;
     options.ring_bytes = std::uint64_t{256} << 10;
     options.log_slots = 8;
     return options;
   }
-  Pool create(DomainKind domain = DomainKind::kSync) const {
-    Pool pool = Pool::create(path_, options(domain)).value();
+  Pool create() const {
+    Pool pool = Pool::create(path_, options()).value();
     History(pool).step();
-    if (GetParam()) pool.atomically([](Tx& tx) { tx.free(tx.allocate(std::uint64_t{70} << 20)); });
+    if (GetParam().large)
+      pool.atomically([](Tx& tx) { tx.free(tx.allocate(std::uint64_t{70} << 20)); });
     return pool;
   }
 
@@ -146,17 +152,20 @@ TEST_P(LivePool, WriterThatClosesLeavesNothingWrong) {
   }
   try {
     EXPECT_EQ(History(seen).state(), 701u);
-    EXPECT_FALSE(GetParam());
+    EXPECT_FALSE(GetParam().large);
   } catch (const Exception& error) {
-    EXPECT_TRUE(GetParam());
+    EXPECT_TRUE(GetParam().large);
     EXPECT_EQ(error.code(), Code::kBusy) << error.what();
     EXPECT_TRUE(std::string(error.what()).starts_with(path_ + ": ")) << error.what();
   }
   EXPECT_EQ(state_of(path_), 1401u);
 }
 
-TEST_P(LivePool, OnMemoryOthersAreTold) {
-  Pool pool = create(DomainKind::kAdr);
+TEST_P(LivePool, OnMemoryOthersAreToldWhereNobodyLetsThemLook) {
+  if (GetParam().domain == DomainKind::kSync) GTEST_SKIP() << "on files they may look";
+  ExpertOptions not_let = options();
+  not_let.let_others_look = false;
+  Pool pool = Pool::create(path_, not_let).value();
   auto seen = Pool::inspect(path_);
   ASSERT_FALSE(seen);
   EXPECT_EQ(seen.error().code, Code::kBusy);
@@ -283,7 +292,7 @@ TEST_P(LivePool, KillsOfReadersAndWritersHarmNobody) {
 
 TEST_P(LivePool, ReadersOfAnotherUser) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root may become another user";
-  if (testing::kSanitized && GetParam())
+  if (testing::kSanitized && GetParam().large)
     GTEST_SKIP() << "under ThreadSanitizer a forked child starts no threads";
   Pool pool = create();
   for (int i = 0; i < 700; ++i) History(pool).step();
@@ -301,8 +310,14 @@ TEST_P(LivePool, ReadersOfAnotherUser) {
   EXPECT_EQ(as_another(), 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(, LivePool, ::testing::Values(false, true),
-                         [](const auto& kind) { return kind.param ? "ByPageFaults" : "AtOnce"; });
+INSTANTIATE_TEST_SUITE_P(
+    , LivePool,
+    ::testing::Values(Case{DomainKind::kSync, false}, Case{DomainKind::kSync, true},
+                      Case{DomainKind::kAdr, false}, Case{DomainKind::kAdr, true}),
+    [](const auto& of) {
+      return std::string(of.param.domain == DomainKind::kSync ? "OnFiles" : "OnMemory") +
+             (of.param.large ? "ByPageFaults" : "AtOnce");
+    });
 
 }  // namespace
 }  // namespace perdure

@@ -96,6 +96,7 @@ Result<std::unique_ptr<Region>> open_pool_region(const std::string& path,
   if (auto valid = check_options(path, options); !valid) return valid.error();
   Region::OpenOptions how;
   how.private_heap = options.placement == Placement::kPrivatePages;
+  how.let_look_on = options.let_others_look;
   return Region::open_file(path, options.domain, Region::Access::kReadWrite, how);
 }
 

@@ -3,9 +3,10 @@
 
 #include <algorithm>
 #include <bit>
-#include <csignal>
 #include <cstring>
 #include <new>
+
+#include "perdure/base/quiet_thread.h"
 
 namespace perdure::checkpoint {
 namespace {
@@ -33,13 +34,8 @@ Epochs::Epochs(EpochStore& store, std::byte* memory, std::byte* shadow, DirtyPag
   if (hot_states_ == nullptr) throw std::bad_alloc();
   stats_.epoch = store.epoch();
   // The threads take no signals: a handler of the program may enter the gate.
-  sigset_t all;
-  sigset_t before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  epochs_ = std::thread([this] { run(); });
-  home_ = std::thread([this] { bring_home(); });
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  epochs_ = quiet_thread([this] { run(); });
+  home_ = quiet_thread([this] { bring_home(); });
 }
 
 Epochs::~Epochs() {

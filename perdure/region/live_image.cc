@@ -157,6 +157,8 @@ Result<void> LiveImage::read(Offset offset, std::byte* to, std::uint64_t bytes) 
     if (offset < bytes_ && !read_at(fd_.get(), to, std::min(bytes, bytes_ - offset), offset))
       return Error{Code::kTruncated, path_ + ": was cut short while it was read"};
   }
+  // Acquire: what has been read before what is known of it.
+  std::atomic_thread_fence(std::memory_order_acquire);
   const std::lock_guard lock(mutex_);
   if (auto noted = take_note_of_kept_pages(); !noted) return noted;
   for (std::uint64_t at = 0; at < bytes; at += kPageBytes) {

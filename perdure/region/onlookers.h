@@ -2,18 +2,17 @@
 // Onlookers: the processes that read a pool's file while this one has it open, and what is kept for
 //            them: see perdure/region/live_protocol.h.
 //
-// Cost without any: three system calls for a write of the device, which takes a hundred times as long.
+// On files they are noticed by a write of the device; without any, that takes three more system calls, a
+// hundredth of its time. On memory a thread sleeps until one comes. As long as there are any, the pool's
+// pages are read-only, and the first store to each is a fault, whose handler keeps what it held.
 #pragma once
 
-#include <condition_variable>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
-#include <vector>
 
 #include "perdure/base/words.h"
-#include "perdure/region/file.h"
 
 namespace perdure {
 
@@ -22,14 +21,20 @@ class Onlookers {
   /// From now on others may look on. Null where the system does not allow it: then they are told that
   /// the pool is in use.
   /// `fd`: the file, locked, opened for reading and writing, and open for longer than this.
-  static std::unique_ptr<Onlookers> of(int fd, const std::string& path);
-  ~Onlookers();
+  static std::unique_ptr<Onlookers> on_file(int fd, const std::string& path);
+  /// The same for a file that is changed by stores, too: at `base` it is mapped, shared, for longer than
+  /// this. `persistent`: what is stored there is durable once it has left the caches.
+  /// They are sent away while a store to a read-only page would end the process: because a thread blocks
+  /// SIGSEGV, or the program has a handler of its own.
+  static std::unique_ptr<Onlookers> on_memory(int fd, const std::string& path, std::byte* base,
+                                              std::uint64_t bytes, bool persistent);
+  virtual ~Onlookers() = default;
   Onlookers(const Onlookers&) = delete;
   Onlookers& operator=(const Onlookers&) = delete;
 
-  /// A write of [offset, offset + bytes) of the file, or what changes it in another way: as long as
-  /// this lives. Null: nobody may look on.
-  /// Threads: any; none may have two at a time.
+  /// A write of [offset, offset + bytes) of the file, or what changes it in another way but by a store:
+  /// as long as this lives. Null: nobody may look on.
+  /// Threads: any; none may have two at a time, or store to the pool meanwhile.
   class Writing {
    public:
     Writing(Onlookers* onlookers, Offset offset, std::uint64_t bytes) : onlookers_(onlookers) {
@@ -45,31 +50,14 @@ class Onlookers {
     Onlookers* onlookers_;
   };
   /// Whether there are any: then no space is given back.
-  bool any();
+  virtual bool any() = 0;
+
+ protected:
+  Onlookers() = default;
 
  private:
-  struct Reader;
-  Onlookers();
-  void begin(Offset offset, std::uint64_t bytes) noexcept;
-  void end() noexcept;
-  void take_writing_byte() noexcept;
-  void look_around(std::unique_lock<std::mutex>& lock);
-  bool welcome_all() noexcept;
-  std::unique_ptr<Reader> welcome(Descriptor visitor) const;
-  void leave() noexcept;
-  Descriptor make_file_for_pages() const;
-  void keep(Reader& reader, Offset offset, std::uint64_t bytes);
-
-  int fd_ = -1;
-  std::string directory_;
-  const int owner_pid_;
-  Offset meeting_ = 0;  // the byte whose lock says that this one is there; 0: none
-  Descriptor socket_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  unsigned writing_ = 0;
-  bool welcoming_ = false;
-  std::vector<std::unique_ptr<Reader>> readers_;
+  virtual void begin(Offset offset, std::uint64_t bytes) noexcept = 0;
+  virtual void end() noexcept = 0;
 };
 
 }  // namespace perdure

@@ -35,7 +35,7 @@ class OnlookersTest : public ::testing::Test {
  protected:
   OnlookersTest() : file_(::open(path_.c_str(), O_CREAT | O_RDWR, 0600)) {
     for (std::uint64_t page = 0; page < kPages; ++page) put(page, 'a');
-    onlookers_ = Onlookers::of(file_.get(), path_);
+    onlookers_ = Onlookers::on_file(file_.get(), path_);
   }
 
   /// The device's write.

@@ -226,7 +226,7 @@ Result<std::unique_ptr<Region>> Region::open_file(const std::string& path, Domai
       kind != DomainKind::kAuto ? kind : domain_of_file(file.get(), file_bytes);
   std::unique_ptr<Onlookers> onlookers;
   if (!inspect && domain == DomainKind::kSync && options.features == 0)
-    onlookers = Onlookers::of(file.get(), path);
+    onlookers = Onlookers::on_file(file.get(), path);
   // Nobody waits for it: what a power cut takes back is replaced again.
   const Onlookers::Writing writing(found->replaces_other ? onlookers.get() : nullptr,
                                    other_superblock(found->at), sizeof(super));
@@ -301,6 +301,9 @@ Result<std::unique_ptr<Region>> Region::open_file(const std::string& path, Domai
     sync_fd = ::open(self.c_str(), O_RDWR | O_CLOEXEC);
     if (sync_fd < 0) return io_error(path + ": opening it again for syncs");
   }
+  if (options.let_look_on && !files && !private_heap && options.features == 0)
+    onlookers =
+        Onlookers::on_memory(region->fd_, path, region->base_, bytes, region->persistent_memory_);
   region->owned_backing_ =
       std::make_unique<FileBacking>(region->fd_, sync_fd, onlookers.get(), path);
   region->onlookers_ = std::move(onlookers);

@@ -82,6 +82,8 @@ class Region {
     bool private_heap = false;
     /// For inspection: also a file that another process has open and goes on with.
     bool look_on = true;
+    /// On memory: others may look at it meanwhile, as they may on files anyway.
+    bool let_look_on = false;
   };
   /// Bytes of another file, mapped into the region's range beyond its capacity, that records may
   /// name.

@@ -11,10 +11,10 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <csignal>
 #include <cstdint>
 
 #include "perdure/base/check.h"
+#include "perdure/base/quiet_thread.h"
 
 #ifndef UFFD_USER_MODE_ONLY
 #define UFFD_USER_MODE_ONLY 1
@@ -57,13 +57,8 @@ Result<std::unique_ptr<UserFaults>> UserFaults::open(Handler handler, bool user_
   self->handler_ = std::move(handler);
   // The threads take no signals: a handler of the program might touch a watched address, and would
   // wait there for itself.
-  sigset_t all;
-  sigset_t before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  self->server_ = std::thread([raw = self.get()] { raw->serve_queue(); });
-  self->reader_ = std::thread([raw = self.get()] { raw->read_faults(); });
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  self->server_ = quiet_thread([raw = self.get()] { raw->serve_queue(); });
+  self->reader_ = quiet_thread([raw = self.get()] { raw->read_faults(); });
   return self;
 }
 
