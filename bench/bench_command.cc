@@ -8,6 +8,7 @@
 #include "bench/comparison/peers_command.h"
 #include "bench/contention.h"
 #include "bench/floor.h"
+#include "bench/looking_command.h"
 #ifdef PERDURE_WITH_LIBMEMCACHED
 #include "bench/memcached/memcached_command.h"
 #endif
@@ -317,6 +318,7 @@ void add_bench_command(tools::Command app) {
                  "beside the same structures in ordinary memory, without transactions");
   bench.add_flag("--json", options->as_json, "print JSON");
   comparison::add_peers_command(bench);
+  add_looking_command(bench);
 #ifdef PERDURE_WITH_SQLITE
   tpcc::add_tpcc_command(bench);
 #endif

@@ -63,11 +63,11 @@ class Pool {
   static Result<Pool> open_or_create(const std::string& path, const ExpertOptions& options);
   /// Opens a private copy: recovery, reads and even writes happen in memory only; the file stays as
   /// it is.
-  /// In use:  while another process, or this one, has a pool on a file open (not on memory), the copy
-  ///          is what was committed and durable at the moment of the call. Nobody waits for it, and
-  ///          what is committed later does not change it: open another one to see that. When the
-  ///          other closes the pool, a copy of more than 64 MiB may find pages missing: what reads
-  ///          them throws kBusy.
+  /// In use:  while another process, or this one, has the pool open (on memory only if it lets others
+  ///          look: PoolOptions), the copy is what was committed and durable at the moment of the
+  ///          call. Nobody waits for it, and what is committed later does not change it: open another
+  ///          one to see that. When the other closes the pool, a copy of more than 64 MiB may find
+  ///          pages missing: what reads them throws kBusy.
   /// Cost:    in use, up to 64 MiB are read at once, larger pools page by page; the other process
   ///          copies each page once before it first changes it.
   /// Errors:  as open(); kBusy where others cannot look on.

@@ -101,6 +101,24 @@ TEST_F(MemcachedToolTest, IncrementsOfSixteenClientsAreOneOrder) {
   EXPECT_EQ(*all.rbegin(), kClients * kEach);
 }
 
+TEST_F(MemcachedToolTest, ItsPoolMayBeLookedAtAndCopiedMeanwhile) {
+  for (const std::string domain : {"adr", "sync"}) {
+    SCOPED_TRACE(domain);
+    pool_ = path(domain + ".pool");
+    start({"--domain", domain});
+    Talk client = talk();
+    for (int i = 0; i < 500; ++i) {
+      EXPECT_EQ(client.ask(block("k" + std::to_string(i), std::string(500, 'v'))), "STORED\r\n");
+      if (i % 100 != 50) continue;
+      EXPECT_EQ(run({"check", pool()}).code, 0) << read(path(".err"));
+      const std::string copy = path(domain + std::to_string(i));
+      EXPECT_EQ(run({"backup", pool(), copy}).code, 0) << read(path(".err"));
+      EXPECT_EQ(run({"check", copy}).code, 0) << read(path(".err"));
+    }
+    EXPECT_EQ(stop(), 0);
+  }
+}
+
 TEST_F(MemcachedToolTest, AFileThatIsCutWhileItIsServedIsToldToEveryClient) {
   start();
   {

@@ -51,7 +51,9 @@ DirectoryOptions directory_options(const LdapOptions& options) {
 }
 
 Pool open_pool(const LdapOptions& options) {
-  return Pool::open_or_create(options.pool, options.options).value();
+  ExpertOptions pool_options = options.options;
+  pool_options.let_others_look = true;
+  return Pool::open_or_create(options.pool, pool_options).value();
 }
 
 Service service_of(Directory& directory, const LdapOptions& options) {

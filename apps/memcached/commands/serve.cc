@@ -54,6 +54,7 @@ void serve(const ServeOptions& options) {
   // Before any thread: a client that goes away is an error of a send, nothing more.
   ::signal(SIGPIPE, SIG_IGN);
   ExpertOptions pool_options = options.pool;
+  pool_options.let_others_look = true;
   if (options.durability == Durability::kStrict)
     pool_options.relaxed_delay = std::chrono::milliseconds(0);  // the syncer asks in time
   Pool pool = Pool::open_or_create(options.file, pool_options).value();
