@@ -102,6 +102,10 @@ TEST_F(MemcachedToolTest, IncrementsOfSixteenClientsAreOneOrder) {
 }
 
 TEST_F(MemcachedToolTest, ItsPoolMayBeLookedAtAndCopiedMeanwhile) {
+  const auto succeeds = [&](const std::vector<std::string>& arguments) {
+    const ToolRun done = run(arguments);
+    EXPECT_EQ(done.code, 0) << done.err;
+  };
   for (const std::string domain : {"adr", "sync"}) {
     SCOPED_TRACE(domain);
     pool_ = path(domain + ".pool");
@@ -110,10 +114,10 @@ TEST_F(MemcachedToolTest, ItsPoolMayBeLookedAtAndCopiedMeanwhile) {
     for (int i = 0; i < 500; ++i) {
       EXPECT_EQ(client.ask(block("k" + std::to_string(i), std::string(500, 'v'))), "STORED\r\n");
       if (i % 100 != 50) continue;
-      EXPECT_EQ(run({"check", pool()}).code, 0) << read(path(".err"));
+      succeeds({"check", pool()});
       const std::string copy = path(domain + std::to_string(i));
-      EXPECT_EQ(run({"backup", pool(), copy}).code, 0) << read(path(".err"));
-      EXPECT_EQ(run({"check", copy}).code, 0) << read(path(".err"));
+      succeeds({"backup", pool(), copy});
+      succeeds({"check", copy});
     }
     EXPECT_EQ(stop(), 0);
   }

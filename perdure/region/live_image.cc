@@ -53,7 +53,8 @@ Result<std::unique_ptr<LiveImage>> LiveImage::open(Descriptor fd, const std::str
     auto met = self->meet(path);
     if (met) break;
     // A writer that comes or goes is no longer there, or not yet.
-    if (met.error().code != Code::kBusy || std::chrono::steady_clock::now() > end)
+    if (met.error().code != Code::kBusy || self->sent_away_ ||
+        std::chrono::steady_clock::now() > end)
       return met.error();
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
@@ -97,8 +98,18 @@ Result<void> LiveImage::await_moment() {
     pollfd answer{socket_.get(), POLLIN, 0};
     if (::poll(&answer, 1, 1) > 0) {
       file_ = live::receive_file(socket_.get());
-      if (file_.get() < 0) return gone();
-      break;
+      if (file_.get() >= 0) break;
+      // Of one that is killed the socket may go a moment before its locks.
+      for (int i = 0; i < 20; ++i) {
+        if (!writer_is_there()) return gone();
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
+      sent_away_ = true;
+      return Error{Code::kBusy,
+                   path_ +
+                       ": the program that has it open cannot let others look now: there are 64 of "
+                       "them, or on memory a thread blocks SIGSEGV, or another handler has taken "
+                       "the place of the library's; try again, or close it there"};
     }
     if (std::chrono::steady_clock::now() > end)
       return Error{

@@ -62,6 +62,7 @@ class LiveImage {
   Descriptor fd_;
   Descriptor socket_;
   Offset meeting_ = 0;
+  bool sent_away_ = false;
   std::uint64_t bytes_ = 0;
 
   std::mutex mutex_;

@@ -6,11 +6,13 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <mutex>
 #include <string>
+#include <thread>
 
 #include "perdure/base/earlier_handler.h"
 
@@ -26,10 +28,12 @@ struct StoreFaultHandler {
   static void install() {
     struct sigaction action{};
     action.sa_sigaction = on_signal;
-    action.sa_flags = SA_SIGINFO | SA_ONSTACK;
+    // A thread in the handler does not count as one that blocks the signal: see are_heard().
+    action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
     // A handler of the program that stores to the same range would wait for the thread that it
     // interrupted.
     ::sigfillset(&action.sa_mask);
+    ::sigdelset(&action.sa_mask, SIGSEGV);
     ::sigaction(SIGSEGV, &action, &earlier_action);
   }
   static bool is_installed() {
@@ -82,8 +86,9 @@ void StoreFaults::hear_no_more() {
   }
 }
 
-bool StoreFaults::are_heard() {
-  if (!StoreFaultHandler::is_installed()) return false;
+namespace {
+
+bool any_thread_blocks(int signal) {
   // Of each thread, as hexadecimal digits of 64 bits: signal 1 is the lowest.
   const std::string key = "SigBlk:";
   std::error_code failed;
@@ -93,10 +98,22 @@ bool StoreFaults::are_heard() {
     for (std::string line; std::getline(status, line);) {
       if (!line.starts_with(key)) continue;
       const std::uint64_t blocked = std::stoull(line.substr(key.size()), nullptr, 16);
-      if ((blocked >> (SIGSEGV - 1) & 1) != 0) return false;
+      if ((blocked >> (signal - 1) & 1) != 0) return true;
     }
   }
-  return !failed;
+  return static_cast<bool>(failed);
+}
+
+}  // namespace
+
+bool StoreFaults::are_heard() {
+  if (!StoreFaultHandler::is_installed()) return false;
+  // A thread that begins, or starts another, blocks all signals for a moment.
+  for (int attempt = 0; any_thread_blocks(SIGSEGV); ++attempt) {
+    if (attempt == 10) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return true;
 }
 
 }  // namespace perdure
