@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A hundred backups of pools on files and on memory, whole ones and changes since the last whole one, of a pool that threads change all the
-// time: each is restored, and is a state of the writers' history, not older than what was acknowledged
-// when it was asked for.
+// A hundred backups each of a pool on files and on memory that a thread changes all the time, whole ones and
+// changes since the last whole one: each is restored, and is a state of the pool's history, not older than
+// what was acknowledged when it was asked for.
 #include <atomic>
 #include <filesystem>
 #include <string>
