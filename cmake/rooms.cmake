@@ -56,6 +56,7 @@ function(perdure_check_headers library)
     endforeach()
   endforeach()
   add_library(${library}_headers_alone OBJECT ${units})
+  set_target_properties(${library}_headers_alone PROPERTIES UNITY_BUILD OFF)  # else only the first of several is alone
   target_compile_options(${library}_headers_alone PRIVATE -O0 -g0)
   target_link_libraries(${library}_headers_alone PRIVATE ${library})
 endfunction()
@@ -156,10 +157,22 @@ function(perdure_test_executable target prefix label files link define needs)
     PROPERTIES LABELS ${label} TIMEOUT 900 ENVIRONMENT PERDURE_BIN=${CMAKE_RUNTIME_OUTPUT_DIRECTORY})
 endfunction()
 
-# perdure_lab_sources(<file>...) and perdure_lab_peer(<target> <file>...): sources of perdure-lab; those of a peer where its
-# library is there. (Peers register themselves, so they are objects, not archives.)
+# perdure_lab_sources(<file>... [APART <name>...]) and perdure_lab_peer(<target> <file>...): sources of perdure-lab; those of a peer where its
+# library is there. (Peers register themselves, so they are objects, not archives.) With CMAKE_UNITY_BUILD a folder's are compiled as one,
+# but peers, and those whose names collide with others.
 function(perdure_lab_sources)
-  target_sources(perdure_lab_parts PRIVATE ${ARGN})
+  cmake_parse_arguments(PARSE_ARGV 0 arg "" "" APART)
+  target_sources(perdure_lab_parts PRIVATE ${arg_UNPARSED_ARGUMENTS})
+  foreach(source IN LISTS arg_UNPARSED_ARGUMENTS)
+    cmake_path(GET source STEM name)
+    if(NOT name IN_LIST arg_APART)
+      cmake_path(GET source PARENT_PATH folder)
+      cmake_path(NORMAL_PATH folder)
+      cmake_path(RELATIVE_PATH folder BASE_DIRECTORY ${PROJECT_SOURCE_DIR})
+      string(MAKE_C_IDENTIFIER "${folder}" group)
+      set_source_files_properties(${source} TARGET_DIRECTORY perdure_lab_parts PROPERTIES UNITY_GROUP "${group}")
+    endif()
+  endforeach()
 endfunction()
 function(perdure_lab_peer target)
   if(TARGET ${target})
