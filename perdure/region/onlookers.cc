@@ -38,6 +38,7 @@ class FileOnlookers final : public Onlookers {
     if (--writing_ == 0) visitors_.give_writing_byte_back();
     if (welcoming_) changed_.notify_all();
   }
+  bool any_while_writing() override { return any(); }
   /// Forgets readers that have gone, and welcomes those that have come.
   void look_around(std::unique_lock<std::mutex>& lock) {
     visitors_.prepare_to_wait();

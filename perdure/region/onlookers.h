@@ -45,11 +45,13 @@ class Onlookers {
     }
     Writing(const Writing&) = delete;
     Writing& operator=(const Writing&) = delete;
+    /// Whether nobody looks on: only then may space be given back.
+    bool is_alone() const { return onlookers_ == nullptr || !onlookers_->any_while_writing(); }
 
    private:
     Onlookers* onlookers_;
   };
-  /// Whether there are any: then no space is given back.
+  /// Threads: any, without a Writing.
   virtual bool any() = 0;
 
  protected:
@@ -58,6 +60,7 @@ class Onlookers {
  private:
   virtual void begin(Offset offset, std::uint64_t bytes) noexcept = 0;
   virtual void end() noexcept = 0;
+  virtual bool any_while_writing() = 0;
 };
 
 }  // namespace perdure

@@ -95,6 +95,7 @@ class MemoryOnlookers final : public Onlookers, private StoreFaults {
     keep(offset, bytes);
   }
   void end() noexcept override { lock_.unlock(); }
+  bool any_while_writing() override { return !visitors_.none(); }
 
   void keep(Offset offset, std::uint64_t bytes) noexcept {
     if (visitors_.keep(offset, bytes)) wake();

@@ -83,6 +83,7 @@ TEST_F(OnlookersOnMemory, WritesOfTheFileAreKeptToo) {
   {
     const Word two = 2;
     const Onlookers::Writing writing(onlookers_.get(), kPageBytes, sizeof(two));
+    EXPECT_FALSE(writing.is_alone());
     ASSERT_TRUE(write_at(file_.get(), &two, sizeof(two), kPageBytes));
   }
   EXPECT_EQ(word(1), 2u);

@@ -58,8 +58,7 @@ class FileBacking final : public Backing {
   }
   void release(Offset offset, std::uint64_t bytes) override {
     const Onlookers::Writing writing(onlookers_, 0, 0);
-    const bool may = onlookers_ == nullptr || !onlookers_->any();
-    if (writable_ && may)
+    if (writable_ && writing.is_alone())
       (void)::fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
                         static_cast<off_t>(bytes));
   }
