@@ -15,111 +15,13 @@
 
 #include "perdure/lost_pages.h"
 #include "perdure/region/file.h"
+#include "perdure/region/file_backing.h"
 #include "perdure/region/live_image.h"
 #include "perdure/region/onlookers.h"
 #include "perdure/region/superblock.h"
 
 namespace perdure {
 namespace {
-
-// Inside the ranges that the address, memory and thread sanitizers leave to the program. Only a
-// preference: links are offsets, so a pool works at any address.
-constexpr std::uint64_t kPreferredBase = 0x7e8000000000;
-
-class FileBacking final : public Backing {
- public:
-  /// Takes no ownership of `fd`, but of `sync_fd`: the same file opened anew, or -1 if it is only
-  /// looked at. The kernel tells of a failed write-back once to each opening of a file: an error
-  /// that this sync met, and a commit's data had, must not be gone when the commit asks.
-  FileBacking(int fd, int sync_fd, Onlookers* onlookers, std::string path)
-      : fd_(fd),
-        sync_fd_(sync_fd),
-        onlookers_(onlookers),
-        path_(std::move(path)),
-        writable_(sync_fd >= 0) {}
-  ~FileBacking() override {
-    if (sync_fd_ >= 0) ::close(sync_fd_);
-  }
-  FileBacking(const FileBacking&) = delete;
-  FileBacking& operator=(const FileBacking&) = delete;
-  Result<void> extend(std::uint64_t from, std::uint64_t bytes) override {
-    if (!writable_) return Error{Code::kNoSpace, path_ + ": opened for inspection; it cannot grow"};
-    if (auto blocks = allocate(from, bytes - from); !blocks) return blocks;
-    // The size is metadata of the file system, which no flush of a domain makes durable.
-    if (::fsync(sync_fd_) != 0)
-      return Error{Code::kPoisoned, io_error(path_ + ": sync after growing").message +
-                                        "; fix the device and reopen the pool"};
-    return {};
-  }
-  Result<void> allocate(Offset offset, std::uint64_t bytes) override {
-    if (!writable_) return {};  // the pages of a private copy come from memory
-    if (allocate_blocks(fd_, offset, bytes)) return {};
-    return io_error(path_ + ": reserving " + std::to_string(bytes) + " bytes");
-  }
-  void release(Offset offset, std::uint64_t bytes) override {
-    const Onlookers::Writing writing(onlookers_, 0, 0);
-    if (writable_ && writing.is_alone())
-      (void)::fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
-                        static_cast<off_t>(bytes));
-  }
-  bool keeps_sums() const override { return writable_; }
-  bool read(Offset offset, void* to, std::uint64_t bytes) override {
-    return read_at(fd_, to, bytes, offset);
-  }
-  bool write(Offset offset, const void* data, std::uint64_t bytes) override {
-    const Onlookers::Writing writing(onlookers_, offset, bytes);
-    return write_at(fd_, data, bytes, offset);
-  }
-  bool sync(Site) override { return ::fdatasync(sync_fd_) == 0; }
-  bool tell(Offset offset, Word value) override {
-    if (!writable_) return true;
-    const Onlookers::Writing writing(onlookers_, offset, sizeof(value));
-    return write_at(fd_, &value, sizeof(value), offset);
-  }
-
- private:
-  int fd_;
-  int sync_fd_;
-  Onlookers* onlookers_;
-  std::string path_;
-  bool writable_;
-};
-
-/// A log on memory is as quick however small it is, and recovered the sooner; on files a larger one
-/// lets more commits share the write of a page home. At most a 16th of the pool goes to the larger
-/// ones.
-std::uint64_t ring_bytes_for(DomainKind domain, const Geometry& g) {
-  constexpr std::uint64_t kOnMemory = std::uint64_t{256} << 10;
-  constexpr std::uint64_t kOnFiles = std::uint64_t{4} << 20;
-  if (domain != DomainKind::kSync || g.log_slots == 0) return kOnMemory;
-  return std::clamp(round_down(g.capacity_bytes / 16 / g.log_slots, kPageBytes), kOnMemory,
-                    kOnFiles);
-}
-
-Superblock superblock_for(const Region::CreateOptions& options) {
-  return make_superblock(options.geometry,
-                         options.preferred_base != 0 ? options.preferred_base : kPreferredBase,
-                         options.incompatible);
-}
-
-/// Everything of an empty pool that is not zero, as (offset, bytes) pieces.
-template <class Put>
-bool put_format(const Superblock& super, std::uint64_t segments, Word fresh_segment, Put put) {
-  const std::uint64_t grown = super.heap_offset + segments * super.geometry.segment_bytes;
-  const Word grown_word = seal(grown, kSaltGrown);
-  const Word retired_word = seal(0, kSaltRetired);
-  const Word head_word = seal(0, kSaltHead);
-  bool ok = put(0, &super, sizeof(super)) && put(kSecondSuperblockOffset, &super, sizeof(super)) &&
-            put(kStateOffset + offsetof(StatePage, grown_bytes), &grown_word, 8) &&
-            put(kStateOffset + offsetof(StatePage, retired_stamp), &retired_word, 8);
-  for (std::uint64_t slot = 0; ok && slot < super.geometry.log_slots; ++slot) {
-    ok = put(super.head_offset + slot * kLineBytes, &head_word, 8);
-  }
-  for (std::uint64_t i = 0; ok && i < segments; ++i) {
-    ok = put(super.segment_table_offset + i * kWordBytes, &fresh_segment, 8);
-  }
-  return ok;
-}
 
 Result<FoundSuperblock> find_superblock_in(int fd, std::uint64_t file_bytes,
                                            const std::string& path) {
@@ -132,52 +34,6 @@ Result<FoundSuperblock> find_superblock_in(int fd, std::uint64_t file_bytes,
 }
 
 }  // namespace
-
-Result<void> Region::create_file(const std::string& path, const CreateOptions& asked) {
-  return create_whole_file(path, asked.mode, [&](int fd) -> Result<void> {
-    CreateOptions options = asked;
-    if (options.domain == DomainKind::kAuto) options.domain = domain_of_file(fd, kPageBytes);
-    if (options.geometry.ring_bytes == 0)
-      options.geometry.ring_bytes = ring_bytes_for(options.domain, options.geometry);
-    if (auto valid = check_geometry(options.geometry, path); !valid) return valid;
-    const Superblock super = superblock_for(options);
-    // Divided, not multiplied: the count may be anything.
-    if (options.initial_segments >
-        (super.geometry.capacity_bytes - super.heap_offset) / super.geometry.segment_bytes)
-      return Error{Code::kInvalid, path + ": " + std::to_string(options.initial_segments) +
-                                       " initial segments are more than capacity_bytes holds"};
-    const std::uint64_t bytes =
-        super.heap_offset + options.initial_segments * super.geometry.segment_bytes;
-    if (::ftruncate(fd, static_cast<off_t>(bytes)) != 0) return io_error(path + ": sizing");
-    // Rings stay sparse until a thread uses them; tables and heap have real blocks from the start.
-    const bool allocated = allocate_blocks(fd, 0, super.ring_offset) &&
-                           (options.initial_segments == 0 ||
-                            allocate_blocks(fd, super.heap_offset, bytes - super.heap_offset));
-    if (!allocated) return io_error(path + ": reserving space");
-    const bool written = put_format(super, options.initial_segments, seal(0, kSaltSegment),
-                                    [&](Offset offset, const void* data, std::size_t size) {
-                                      return write_at(fd, data, size, offset);
-                                    });
-    if (!written) return io_error(path + ": formatting");
-    return {};
-  });
-}
-
-Result<void> Region::format_memory(std::byte* base, std::uint64_t bytes,
-                                   const CreateOptions& options) {
-  if (auto valid = check_geometry(options.geometry, "memory"); !valid) return valid;
-  const Superblock super = superblock_for(options);
-  if (super.heap_offset > bytes ||
-      options.initial_segments > (bytes - super.heap_offset) / super.geometry.segment_bytes)
-    return Error{Code::kInvalid,
-                 "memory: " + std::to_string(bytes) + " bytes do not hold this pool"};
-  put_format(super, options.initial_segments, seal(0, kSaltSegment),
-             [&](Offset offset, const void* data, std::size_t size) {
-               std::memcpy(base + offset, data, size);
-               return true;
-             });
-  return {};
-}
 
 Result<Superblock> Region::read_superblock(const std::string& path) {
   auto opened = open_followed(path, O_RDONLY);
@@ -537,56 +393,6 @@ void Region::detach(Offset begin, Offset end) {
     }
   }
   publish_parts(std::move(kept));
-}
-
-template <class Put>
-bool RegionDevice::for_each_piece(Offset offset, const void* data, std::size_t bytes, Put put) {
-  // The data may have been copied from zeros that stand for a page that could not be read.
-  if (detail::any_lost_page() && region_->loss()) return false;
-  const auto* from = static_cast<const std::byte*>(data);
-  const auto piece_in = [&](const Region::Part& part) {
-    const Offset begin = std::max(offset, part.begin);
-    const Offset end = std::min(offset + bytes, part.end);
-    return begin >= end || part.device == FileDevice(-1, -1) ||
-           put(part.device, part.device_begin + (begin - part.begin), from + (begin - offset),
-               end - begin);
-  };
-  if (!piece_in(region_->own_file())) return false;
-  for (const Region::Part& part : region_->parts()) {
-    if (!piece_in(part)) return false;
-  }
-  return true;
-}
-
-bool RegionDevice::write(Offset offset, const void* data, std::size_t bytes) {
-  const PageSums::Writing summed(region_->sums(), offset, bytes);
-  if (!summed.may()) return false;
-  const Onlookers::Writing writing(region_->onlookers(), offset, bytes);
-  return for_each_piece(
-      offset, data, bytes,
-      [&](FileDevice device, Offset at, const void* piece, std::size_t piece_bytes) {
-        if (std::find(written_.begin(), written_.end(), device) == written_.end())
-          written_.push_back(device);
-        return device.write(at, piece, piece_bytes);
-      });
-}
-
-bool RegionDevice::write_durable(Offset offset, const void* data, std::size_t bytes) {
-  const PageSums::Writing summed(region_->sums(), offset, bytes);
-  if (!summed.may()) return false;
-  const Onlookers::Writing writing(region_->onlookers(), offset, bytes);
-  return for_each_piece(
-      offset, data, bytes,
-      [](FileDevice device, Offset at, const void* piece, std::size_t piece_bytes) {
-        return device.write_durable(at, piece, piece_bytes);
-      });
-}
-
-bool RegionDevice::sync() {
-  bool durable = true;
-  for (FileDevice& device : written_) durable = device.sync() && durable;
-  written_.clear();
-  return durable;
 }
 
 Error Region::no_space(std::uint64_t count) const {

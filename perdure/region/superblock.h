@@ -10,6 +10,10 @@
 
 namespace perdure {
 
+/// Inside the ranges that the address, memory and thread sanitizers leave to the program. Only a
+/// preference: links are offsets, so a pool works at any address.
+inline constexpr std::uint64_t kPreferredBase = 0x7e8000000000;
+
 /// Whether a pool may have these numbers. Errors: kInvalid, which says what must be otherwise.
 Result<void> check_geometry(const Geometry& geometry, const std::string& where,
                             std::uint32_t version = kFormatVersion);
