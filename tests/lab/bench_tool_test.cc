@@ -113,6 +113,19 @@ TEST(BenchToolTest, TwoThreadsThatMeetMakeProgress) {
   EXPECT_GT(rows.at(2).at("reads_per_s").at("median").get<double>(), 0) << "short scans end";
 }
 
+TEST(BenchToolTest, WhoLooksOnIsMeasured) {
+  for (const std::string domain : {"adr", "sync"}) {
+    const Output output =
+        run_tool("bench looking --json --reps 2 --seconds 0.1 --hold 0.01 --domain " + domain);
+    ASSERT_EQ(output.status, 0);
+    const json report = json::parse(output.text);
+    EXPECT_EQ(report.at("domain"), domain);
+    EXPECT_GT(report.at("images_per_s").get<double>(), 0);
+    for (const char* key : {"alone_per_s", "beside_per_s", "ratio", "ratio_per_cpu"})
+      EXPECT_GT(report.at(key).at("median").get<double>(), 0) << key;
+  }
+}
+
 TEST(BenchToolTest, TableIsPrintedWithoutPeersToo) {
   const Output output = run_tool("bench --quick --no-peers --rows store-1,swap-1");
   ASSERT_EQ(output.status, 0);
