@@ -12,6 +12,7 @@
 #include <fstream>
 
 #include "perdure/base/hex.h"
+#include "perdure/checkpoint/arena_file.h"
 #include "perdure/checkpoint/epoch_store.h"
 #include "perdure/region/file.h"
 
@@ -121,8 +122,7 @@ Result<std::uint64_t> choose_address(const std::string& path, const ArenaOptions
 }
 
 std::uint64_t log_bytes_of(const ArenaOptions& options, std::uint64_t capacity) {
-  if (options.log_bytes != 0) return options.log_bytes;
-  return std::clamp(capacity / 4, std::uint64_t{256} << 10, std::uint64_t{64} << 20);
+  return options.log_bytes != 0 ? options.log_bytes : checkpoint::usual_log_bytes(capacity);
 }
 
 /// Another opening of the same file.
@@ -199,15 +199,9 @@ Result<Arena> Arena::create(const std::string& path, const ArenaOptions& options
   if (!super) return super.error();
   auto created = create_whole_file(path, options.mode, [&](int fd) -> Result<void> {
     const auto& plan = super.value();
-    const std::uint64_t bytes = checkpoint::file_bytes(plan);
-    // Home, and the log segment that is used first, get real blocks: a full device must not stop an
-    // epoch.
-    const std::uint64_t log = std::min(plan.segment_bytes, log_bytes);
-    if (::ftruncate(fd, static_cast<off_t>(bytes)) != 0 ||
-        !allocate_blocks(fd, 0, plan.segment_offset[0] + log) ||
-        !allocate_blocks(fd, plan.segment_offset[1], log))
-      return io_error(path + ": reserving " + std::to_string(plan.capacity_bytes) + " bytes");
-    FileStorage storage(Descriptor(::dup(fd)), bytes);
+    if (auto reserved = checkpoint::reserve_arena(fd, plan, log_bytes, path); !reserved)
+      return reserved;
+    FileStorage storage(Descriptor(::dup(fd)), checkpoint::file_bytes(plan));
     if (!EpochStore::format(storage, plan)) return io_error(path + ": writing the format");
     return {};
   });

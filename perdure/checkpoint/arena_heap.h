@@ -14,6 +14,7 @@
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "perdure/error.h"
 
@@ -42,6 +43,19 @@ class ArenaHeap final {
   std::string find_fault(std::uint64_t capacity, std::uint64_t address) const;
   std::string find_fault(std::uint64_t capacity) const {
     return find_fault(capacity, reinterpret_cast<std::uintptr_t>(this));
+  }
+
+  /// Makes damaged tables consistent, in a copy of the arena that is mapped anywhere and belongs at
+  /// `address`. What may be an object is never given out again: where it cannot be told what is
+  /// free, it is kept. Returns what was done. What find_fault() still says cannot be mended.
+  std::vector<std::string> mend(std::uint64_t capacity, std::uint64_t address);
+  /// Whether it looks like the heap of an arena of that size. Requires: the first page.
+  bool has_head(std::uint64_t capacity) const {
+    return magic_ == kMagic && capacity_ == capacity && first_offset_ == first_offset(capacity);
+  }
+  /// The arena's address in the process that had it open last. Requires: has_head().
+  std::uint64_t recorded_address() const {
+    return reinterpret_cast<std::uintptr_t>(resource_.heap());
   }
 
   /// Errors: throws Exception kNoSpace, kInvalid (alignment above 16 KiB). Threads: any.
@@ -88,6 +102,7 @@ class ArenaHeap final {
   class Resource final : public std::pmr::memory_resource {
    public:
     explicit Resource(ArenaHeap& heap) : heap_(&heap) {}
+    const ArenaHeap* heap() const { return heap_; }
 
    private:
     void* do_allocate(std::size_t bytes, std::size_t alignment) override {
@@ -117,6 +132,8 @@ class ArenaHeap final {
     return const_cast<ArenaHeap*>(this)->address_of(chunk);
   }
   Root* find_root(std::string_view name);
+  bool has_sound_objects(std::uint32_t at) const;
+  bool is_listed(std::uint32_t at, std::uint32_t head) const;
 
   static constexpr std::uint64_t kMagic = 0x0a50414548415250;  // "PRAHEAP\n"
   static constexpr std::uint64_t kVersion = 1;

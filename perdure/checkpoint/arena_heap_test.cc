@@ -132,6 +132,72 @@ TEST(ArenaHeap, DamagedTablesAreFoundAndNeverFollowed) {
   EXPECT_GT(refused, 1500);
 }
 
+/// A bit, a word or a sector of head and table: afterwards the heap can be used, and whatever is
+/// allocated lies beside what was there.
+TEST(ArenaHeap, DamagedTablesAreMendedAndNothingThatIsThereIsGivenOutAgain) {
+  const auto memory = zeros();
+  ArenaHeap& heap = *ArenaHeap::open(memory.get(), kCapacity, true).value();
+  struct Object {
+    std::size_t at;
+    std::size_t bytes;
+  };
+  std::vector<Object> objects;
+  std::mt19937_64 random(10);
+  for (int i = 0; i < 700; ++i) {
+    const std::size_t bytes = random() % 30 == 0 ? random() % 50'000 : 1 + random() % 900;
+    auto* const at = static_cast<std::byte*>(heap.allocate(bytes));
+    if (random() % 3 == 0) {
+      heap.deallocate(at);
+      continue;
+    }
+    std::memset(at, 'o', bytes);
+    objects.push_back({static_cast<std::size_t>(at - memory.get()), bytes});
+  }
+  for (std::size_t i = 0; i < objects.size() / 2; ++i) {
+    std::swap(objects[random() % objects.size()], objects.back());
+    heap.deallocate(memory.get() + objects.back().at);
+    objects.pop_back();
+  }
+  const std::size_t tables = sizeof(ArenaHeap) + kCapacity / ArenaHeap::kChunkBytes * 24;
+  const auto copy = zeros();
+  const auto address = reinterpret_cast<std::uintptr_t>(copy.get());
+  int mended = 0;
+  int usable = 0;
+  for (int turn = 0; turn < (kSanitized ? 150 : 1000); ++turn) {
+    std::memcpy(copy.get(), memory.get(), kCapacity);
+    const std::size_t bytes = turn % 3 == 0 ? 1 : turn % 3 == 1 ? 8 : 512;
+    const std::size_t at = random() % tables / bytes * bytes;
+    for (std::size_t i = at; i < at + bytes; ++i)
+      copy.get()[i] = bytes == 1      ? copy.get()[i] ^ static_cast<std::byte>(1u << random() % 8)
+                      : turn % 2 == 0 ? std::byte{0}
+                                      : static_cast<std::byte>(random());
+    auto& damaged = *reinterpret_cast<ArenaHeap*>(copy.get());
+    if (damaged.find_fault(kCapacity, address).empty()) continue;
+    (void)damaged.mend(kCapacity, address);
+    ++mended;
+    ASSERT_EQ(damaged.find_fault(kCapacity, address), "") << "turn " << turn << " byte " << at;
+    ArenaHeap& opened = *ArenaHeap::open(copy.get(), kCapacity, false).value();
+    std::uint64_t given = 0;
+    for (const std::size_t size : {40'000u, 16'000u, 5'000u, 700u, 100u, 16u}) {
+      try {
+        for (;; given += size) std::memset(opened.allocate(size), 'n', size);
+      } catch (const Exception& error) {
+        ASSERT_EQ(error.code(), Code::kNoSpace);
+      }
+    }
+    usable += given > kCapacity / 4 ? 1 : 0;
+    ASSERT_EQ(opened.find_fault(kCapacity, address), "");
+    for (const Object& object : objects) {
+      for (std::size_t i = 0; i < object.bytes; ++i)
+        ASSERT_EQ(copy.get()[object.at + i], std::byte{'o'})
+            << "turn " << turn << ", " << bytes << " bytes at " << at << ": object at "
+            << object.at;
+    }
+  }
+  EXPECT_GT(mended, kSanitized ? 30 : 300);
+  EXPECT_GT(usable, mended / 2);
+}
+
 TEST(ArenaHeap, RootsHaveTypes) {
   const auto memory = zeros();
   ArenaHeap& heap = *ArenaHeap::open(memory.get(), kCapacity, true).value();

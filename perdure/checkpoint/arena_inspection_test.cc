@@ -1,83 +1,21 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "perdure/checkpoint/arena_inspection.h"
 
-#include <algorithm>
-#include <cstdlib>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <memory>
-#include <random>
-#include <sstream>
 #include <string>
 #include <utility>
 
 #include <gtest/gtest.h>
 
-#include "perdure/checkpoint/epoch_store.h"
-#include "perdure/checkpoint/page_difference.h"
-#include "perdure/region/file.h"
-#include "tests/small_pool.h"
+#include "perdure/checkpoint/arena_file_test_world.h"
 
 namespace perdure::checkpoint {
 namespace {
 
 using perdure::testing::kSanitized;
 
-constexpr std::uint64_t kCapacity = 4 * ArenaHeap::kLeastCapacity;
-constexpr std::uint64_t kAddress = 0x300000000000;
-
-/// An arena whose epochs a test writes by itself: each changes the image, and commits what changed.
-class ArenaInspectionTest : public ::testing::Test {
+class ArenaInspectionTest : public ArenaFileTest {
  protected:
-  ArenaInspectionTest() {
-    auto super = EpochStore::plan(file, kCapacity, 0, kAddress).value();
-    create_whole_file(file, 0600, [&](int fd) -> Result<void> {
-      if (::ftruncate(fd, static_cast<off_t>(file_bytes(super))) != 0) return io_error(file);
-      FileStorage storage(Descriptor(::dup(fd)), file_bytes(super));
-      EXPECT_TRUE(EpochStore::format(storage, super));
-      return {};
-    }).value();
-  }
-  ~ArenaInspectionTest() override { std::filesystem::remove_all(directory); }
-
-  /// Runs `epochs` of them; by default a segment holds a few.
-  void run(int epochs, std::uint64_t log_bytes = 8 << 10) {
-    auto locked = open_locked(file, false).value();
-    FileStorage log(Descriptor(::dup(locked.fd.get())), locked.bytes);
-    FileStorage home(Descriptor(::dup(locked.fd.get())), locked.bytes);
-    EpochStore::Options options;
-    options.power = false;
-    options.log_bytes = log_bytes;
-    auto store = EpochStore::open(log, home, file, std::move(options)).value();
-    if (store->epoch() == 0) ArenaHeap::open(image.get(), kCapacity, true).value();
-    auto& heap = *reinterpret_cast<ArenaHeap*>(image.get());
-    const PageDifference differing = best_page_difference();
-    std::string before(kCapacity, '\0');
-    for (int i = 0; i < epochs; ++i) {
-      auto* object = static_cast<char*>(heap.allocate(100 + random() % 500));
-      std::strcpy(object, "something");
-      std::vector<Change> changes;
-      for (std::uint32_t page = 0; page < kCapacity / kPageBytes; ++page) {
-        const std::byte* now = image.get() + page * kPageBytes;
-        const auto* then = reinterpret_cast<const std::byte*>(before.data()) + page * kPageBytes;
-        if (const std::uint64_t mask = differing(now, then)) changes.push_back({page, 0, mask});
-      }
-      before.assign(reinterpret_cast<const char*>(image.get()), kCapacity);
-      store->commit(changes, image.get()).value();
-      if (i % 4 == 3) store->bring_home().value();
-    }
-  }
-  std::string read() const {
-    std::ostringstream text;
-    text << std::ifstream(file, std::ios::binary).rdbuf();
-    return std::move(text).str();
-  }
-  void overwrite(Offset at, const std::string& bytes) const {
-    std::fstream stream(file, std::ios::binary | std::ios::in | std::ios::out);
-    stream.seekp(static_cast<std::streamoff>(at));
-    stream << bytes;
-  }
   std::string findings() const {
     std::string all;
     const auto arena = ArenaInspection::of(file).value();
@@ -85,23 +23,6 @@ class ArenaInspectionTest : public ::testing::Test {
       all += finding.part + ": " + finding.message + "\n";
     return all;
   }
-
-  static std::filesystem::path fresh_directory() {
-    std::string name = (std::filesystem::temp_directory_path() / "inspection-XXXXXX").string();
-    return ::mkdtemp(name.data());
-  }
-  struct Free {
-    void operator()(std::byte* memory) const { std::free(memory); }
-  };
-
-  std::filesystem::path directory = fresh_directory();
-  std::string file = directory / "test.arena";
-  std::mt19937_64 random{11};
-  std::unique_ptr<std::byte, Free> image{[] {
-    auto* memory = static_cast<std::byte*>(std::aligned_alloc(ArenaHeap::kChunkBytes, kCapacity));
-    std::memset(memory, 0, kCapacity);
-    return memory;
-  }()};
 };
 
 TEST_F(ArenaInspectionTest, OfASoundArenaTellsItsEpochsAndWritesNothing) {

@@ -43,6 +43,8 @@ inline constexpr std::uint32_t kArenaVersion = 1;
 inline constexpr std::uint64_t kHoldsProgram = 1;
 inline constexpr std::uint64_t kMaxArenaBytes = std::uint64_t{1} << 40;
 inline constexpr std::uint64_t kMinArenaBytes = std::uint64_t{64} << 10;
+// Epochs and generations beyond that were never written: sums of them do not overflow.
+inline constexpr std::uint64_t kMostEpochs = std::uint64_t{1} << 62;
 
 struct ArenaSuperblock {
   std::uint64_t magic;

@@ -12,9 +12,6 @@
 namespace perdure::checkpoint {
 namespace {
 
-// Epochs and generations beyond that were never written: sums of them do not overflow.
-constexpr std::uint64_t kMost = std::uint64_t{1} << 62;
-
 Error damaged(const std::string& name, const std::string& what) {
   return {Code::kCorrupt, name + ": " + what + "; restore it from a backup"};
 }
@@ -124,7 +121,7 @@ Result<void> EpochStore::read_state() {
     StateSlot state{};
     if (!log_.read(&state, sizeof(state), kStateOffset[slot]))
       return io_error(name_ + ": reading a state slot");
-    if (state.magic != kStateMagic || crc_of(state) != state.crc || state.home_epoch >= kMost)
+    if (state.magic != kStateMagic || crc_of(state) != state.crc || state.home_epoch >= kMostEpochs)
       continue;
     if (found && state.home_epoch <= home_epoch()) continue;
     found = true;
@@ -144,7 +141,7 @@ Result<void> EpochStore::read_segments() {
     if (!log_.read(&head, sizeof(head), super_.segment_offset[i]))
       return io_error(name_ + ": reading the head of a log segment");
     if (head.magic != kSegmentMagic || crc_of(head) != head.crc || head.first_epoch == 0 ||
-        head.first_epoch >= kMost || head.generation >= kMost) {
+        head.first_epoch >= kMostEpochs || head.generation >= kMostEpochs) {
       const auto* bytes = reinterpret_cast<const std::byte*>(&head);
       spoilt[i] =
           std::any_of(bytes, bytes + sizeof(head), [](auto b) { return b != std::byte{0}; });
@@ -203,7 +200,7 @@ Result<void> EpochStore::look_without_head(int i, bool spoilt, bool synced) {
   if (!log_.read(&record, sizeof(record), super_.segment_offset[i] + kSegmentHeadBytes))
     return io_error(name_ + ": reading the log");
   const std::uint64_t first = record.epoch;
-  if (first <= epoch() || first >= kMost) return {};
+  if (first <= epoch() || first >= kMostEpochs) return {};
   LogReader log(log_, super_, i, SegmentHead{kSegmentMagic, 0, first, 0, 0, 0}, true);
   std::uint64_t groups = 0;
   while (log.next()) ++groups;
@@ -240,7 +237,7 @@ Result<void> EpochStore::look_behind(int newest) {
       Record record{};
       std::memcpy(&record, window.data() + i, sizeof(record));
       if (record.kind != RecordKind::kCommit || record.epoch <= std::max(missing, lost_.newest) ||
-          record.epoch >= kMost || crc_of_record(record, nullptr, seed) != record.crc)
+          record.epoch >= kMostEpochs || crc_of_record(record, nullptr, seed) != record.crc)
         continue;
       lost_.newest = record.epoch;
       lost_.proof = "epoch " + std::to_string(record.epoch) + " was committed behind it at byte " +

@@ -33,7 +33,8 @@ std::optional<LogReader::Found> LogReader::record_at(Offset offset, std::uint64_
   if (head == nullptr) return {};
   std::memcpy(&found.record, head, sizeof(Record));
   const Record& record = found.record;
-  if (record.epoch != epoch) return {};
+  if (epoch == kAnyEpoch ? record.epoch == 0 || record.epoch >= kMostEpochs : record.epoch != epoch)
+    return {};
   switch (record.kind) {
     case RecordKind::kBlocks:
       if (record.page >= pages_ || record.argument == 0) return {};
