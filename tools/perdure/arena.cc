@@ -55,8 +55,11 @@ Report check_arena(const std::string& file) {
     report["roots"] = describe_roots(*arena.heap(), *arena.superblock()).size();
   }
   std::vector<Finding> findings;
-  for (const auto& [part, message] : arena.findings())
+  for (const auto& [part, message] : arena.findings()) {
     findings.push_back(from_message(part, file, message));
+    findings.back().remedy +=
+        "; or copy the newest epoch that can be proved with `perdure salvage`";
+  }
   report["findings"] = describe(findings);
   return report;
 }

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// salvage: a new pool with what can be proved of a damaged one.
+// salvage: a new pool or arena with what can be proved of a damaged one.
+#include "tools/perdure/salvage.h"
+
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "perdure/checkpoint/arena_wreck.h"
 #include "perdure/expert.h"
 #include "perdure/region/layout.h"
 #include "tools/command.h"
@@ -19,6 +22,7 @@ struct SalvageOptions {
   std::string from;
   std::string to;
   std::uint64_t limit = 20;
+  bool zero_lost_pages = false;
   bool json = false;
 };
 
@@ -68,38 +72,41 @@ Report fill(Pool& copy, Wreck& wreck) {
   return roots;
 }
 
-void salvage(const SalvageOptions& options) {
-  if (is_space(options.from))
-    throw Exception(Code::kInvalid,
-                    options.from + ": an address space; only pools can be salvaged");
-  struct stat status{};
-  if (::lstat(options.to.c_str(), &status) == 0)
-    throw Exception(Code::kExists, options.to + ": exists already; name a pool that does not");
-  Wreck wreck(options.from);
+Salvaged salvage_pool(const std::string& from, const std::string& to) {
+  Wreck wreck(from);
   const PageSumsReport pages = core_of(wreck.pool()).region().check_sums().value();
   for (const auto& damage : pages.damage)
     wreck.lose(damage.what() + (damage.in_sums ? "; of what is there nothing more is known"
                                                : "; what was copied from there may be wrong"));
   Report roots;
   {
-    Pool copy = Pool::create(options.to, options_for(wreck.pool(), options.from)).value();
+    Pool copy = Pool::create(to, options_for(wreck.pool(), from)).value();
     try {
       roots = fill(copy, wreck);
     } catch (...) {
-      ::unlink(options.to.c_str());
+      ::unlink(to.c_str());
       throw;
     }
   }
   std::uint64_t entries = 0;
   for (const Report& root : roots) entries += root["entries"].get<std::uint64_t>();
-  print({{"from", options.from},
-         {"to", options.to},
-         {"entries", entries},
-         {"left_out", wreck.lost().size()},
-         {"roots", roots},
-         {"what_was_left_out", list_of(wreck.lost(), options.limit)}},
-        options.json);
-  if (!wreck.lost().empty()) leave_with(kNegative);
+  return {{{"from", from}, {"to", to}, {"entries", entries}, {"roots", roots}}, wreck.lost()};
+}
+
+void salvage(const SalvageOptions& options) {
+  if (is_space(options.from))
+    throw Exception(Code::kInvalid,
+                    options.from + ": an address space; only pools can be salvaged");
+  struct stat status{};
+  if (::lstat(options.to.c_str(), &status) == 0)
+    throw Exception(Code::kExists, options.to + ": exists already; name a file that does not");
+  Salvaged made = checkpoint::ArenaWreck::seems_one(options.from)
+                      ? salvage_arena(options.from, options.to, options.zero_lost_pages)
+                      : salvage_pool(options.from, options.to);
+  made.report["left_out"] = made.lost.size();
+  made.report["what_was_left_out"] = list_of(made.lost, options.limit);
+  print(made.report, options.json);
+  if (!made.lost.empty()) leave_with(kNegative);
 }
 
 }  // namespace
@@ -112,6 +119,8 @@ void add_salvage_command(Command app) {
   command.add_option("TO", options->to, "The new pool; must not exist yet").required();
   add_count(command, "--limit", options->limit, "How much of what was left out to list")
       .show_default();
+  command.add_flag("--zero-lost-pages", options->zero_lost_pages,
+                   "Of an arena: pages that cannot be read are zeros in the copy");
   add_json_flag(command, options->json);
   command.callback([options] { salvage(*options); });
   command.footer(
