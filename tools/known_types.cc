@@ -138,8 +138,9 @@ constexpr KnownType container() {
 /// Writes the file of a database, chunk by chunk; what was not found of it is zeros.
 class FileCopier {
  public:
+  FileCopier(Pool& pool, sqlite::StoredFile* file) : pool_(&pool), file_(file) {}
   FileCopier(Pool& pool, const std::string& name, const Lose&)
-      : pool_(&pool), file_(pool.root<sqlite::StoredFile>(name)) {}
+      : FileCopier(pool, pool.root<sqlite::StoredFile>(name)) {}
   FileCopier(const FileCopier&) = delete;
   FileCopier& operator=(const FileCopier&) = delete;
 
@@ -177,6 +178,34 @@ class FileCopier {
   std::uint64_t found_ = 0;
 };
 
+/// The same for a database and its journal.
+class PlainCopier {
+ public:
+  PlainCopier(Pool& pool, const std::string& name, const Lose&)
+      : pool_(&pool),
+        store_(pool.root<sqlite::PlainStore>(name)),
+        database_(pool, &store_->database),
+        journal_(pool, &store_->journal) {}
+
+  void operator()(int part, std::uint64_t at, std::span<const std::byte> bytes) {
+    part == 0 ? database_(at, bytes) : journal_(at, bytes);
+  }
+  void operator()(bool journal_exists) { journal_exists_ = journal_exists; }
+  std::uint64_t finish() {
+    const std::uint64_t found = database_.finish() + (journal_exists_ ? journal_.finish() : 0);
+    pool_->atomically(
+        [&](Tx& tx) { tx.store(store_->journal_exists, std::uint64_t{journal_exists_}); });
+    return found;
+  }
+
+ private:
+  Pool* pool_;
+  sqlite::PlainStore* store_;
+  FileCopier database_;
+  FileCopier journal_;
+  bool journal_exists_ = false;
+};
+
 constexpr KnownType sqlite_database() {
   using File = sqlite::StoredFile;
   return {type_id<File>(), sizeof(File), type_name<File>(),
@@ -186,7 +215,7 @@ constexpr KnownType sqlite_database() {
           salvage<File, FileCopier>};
 }
 
-/// Of the VFS perdure-plain: a database and its journal, of which nothing may be left out.
+/// Of the VFS perdure-plain: a database and its journal.
 constexpr KnownType sqlite_plain() {
   using Store = sqlite::PlainStore;
   return {type_id<Store>(), sizeof(Store), type_name<Store>(),
@@ -195,7 +224,8 @@ constexpr KnownType sqlite_plain() {
             auto wrong = sqlite::DatabaseFile::audit(tx, store.database, visit);
             if (!wrong) wrong = sqlite::DatabaseFile::audit(tx, store.journal, visit);
             return wrong;
-          }};
+          },
+          salvage<Store, PlainCopier>};
 }
 
 constexpr KnownType objects() {

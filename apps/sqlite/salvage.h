@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What can be proved of a damaged database's file: the chunks that its table still leads to.
+// What can be proved of a damaged database's file: the chunks that its table still leads to. Of the VFS perdure-plain the same of
+// its journal.
 #pragma once
 
 #include <algorithm>
@@ -54,6 +55,45 @@ struct Salvage<sqlite::StoredFile> {
     Room visit(Offset offset) { return finder.visit(offset); }
     void release(Offset offset) { finder.release(offset); }
     void lose(const std::string& what) { finder.lose("database: its table of chunks: " + what); }
+  };
+};
+
+/// Takes (part, offset in its file, bytes) of the database, part 0, and of its journal, part 1, each in order; then whether the
+/// journal exists. A journal with a hole takes back what comes before: SQLite does not miss the rest, so it is told.
+template <>
+struct Salvage<sqlite::PlainStore> {
+  template <class Tx, class Finder>
+  static void run(Tx& tx, const sqlite::PlainStore& from, Finder& finder) {
+    Part<Finder> database{finder, 0, ""};
+    Salvage<sqlite::StoredFile>::run(tx, from.database, database);
+    const std::string journal_is =
+        "the journal, by which a transaction that had not ended is taken back: ";
+    std::uint64_t exists = tx.load(from.journal_exists);
+    const std::uint64_t bytes = tx.load(from.journal.bytes);
+    if (exists > 1 || (exists == 0 && bytes != 0)) {
+      finder.lose(journal_is + "says " + std::to_string(exists) +
+                  " of whether it exists, and has " + std::to_string(bytes) +
+                  " bytes; it is taken as " + (exists == 0 ? "none" : "one"));
+      exists = exists == 0 ? 0 : 1;
+    }
+    Part<Finder> journal{finder, 1, journal_is};
+    Salvage<sqlite::StoredFile>::run(tx, from.journal, journal);
+    finder.take(exists == 1);
+  }
+
+ private:
+  template <class Finder>
+  struct Part {
+    Finder& finder;
+    int number;
+    std::string prefix;
+
+    void take(std::uint64_t at, std::span<const std::byte> bytes) {
+      finder.take(number, at, bytes);
+    }
+    Room visit(Offset offset) { return finder.visit(offset); }
+    void release(Offset offset) { finder.release(offset); }
+    void lose(const std::string& what) { finder.lose(prefix + what); }
   };
 };
 
