@@ -9,14 +9,12 @@
 #include "tools/known_types.h"
 
 namespace perdure::tools {
-namespace {
 
 bool is_whole(const RootEntry& entry) {
   return entry.name[0] != '\0' && entry.check == crc32c(&entry, offsetof(RootEntry, check));
 }
 
-/// The entry as it was before one of its bits changed, or its link. False: it cannot be told.
-bool mend(RootEntry& entry, const std::vector<Reachability::Object>& live) {
+bool mend_root(RootEntry& entry, const std::vector<Reachability::Object>& live) {
   RootEntry changed = entry;
   auto* const bytes = reinterpret_cast<unsigned char*>(&changed);
   for (std::size_t bit = 0; bit < 8 * sizeof(entry); ++bit) {
@@ -35,8 +33,6 @@ bool mend(RootEntry& entry, const std::vector<Reachability::Object>& live) {
   }
   return false;
 }
-
-}  // namespace
 
 Wreck::Wreck(const std::string& path) : pool_(inspect_wreck(path, lost_).value()) {
   core_of(pool_).heap().for_each_object(
@@ -57,7 +53,7 @@ void Wreck::find_roots() {
     RootEntry entry = table[i];
     const RootEntry vacant{};
     if (std::memcmp(&entry, &vacant, sizeof(entry)) == 0) continue;
-    if (!is_whole(entry) && !mend(entry, live_)) continue;  // said when the pool was opened
+    if (!is_whole(entry) && !mend_root(entry, live_)) continue;  // said when the pool was opened
     const auto at = find(entry.object);
     if (at == live_.end() || at->bytes < entry.bytes) continue;
     roots_.push_back({{entry.name.data(), ::strnlen(entry.name.data(), entry.name.size())},

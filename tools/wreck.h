@@ -17,6 +17,12 @@
 
 namespace perdure::tools {
 
+/// Whether the entry of a root table has a name and its checksum.
+bool is_whole(const RootEntry& entry);
+/// Makes the entry what it was before one of its bits changed, or its link, which led to one of the
+/// objects. False: it cannot be told.
+bool mend_root(RootEntry& entry, const std::vector<Reachability::Object>& live);
+
 class Wreck {
  public:
   struct Root {

@@ -33,12 +33,6 @@ constexpr std::uint64_t kEndOfUserSpace = 0x7fffffff0000;
 constexpr std::uint64_t kMinRange = std::uint64_t{1} << 30;
 constexpr std::uint64_t kMaxRange = 4 * kMaxCapacityBytes;
 
-// How the reserved range is divided: a quarter for the heap, a 256th for static variables, the rest
-// for regions.
-constexpr std::uint64_t heap_part(std::uint64_t range) { return range / 4; }
-constexpr std::uint64_t range_of_heap(std::uint64_t capacity) { return capacity * 4; }
-constexpr std::uint64_t statics_part(std::uint64_t range) { return range / 256; }
-
 /// What occupies [begin, end) of this process, from the kernel's own list.
 std::string occupant(std::uint64_t begin, std::uint64_t end) {
   std::ifstream maps("/proc/self/maps");

@@ -23,8 +23,6 @@ struct AddressSpace::Slot {
 
 namespace {
 
-constexpr std::uint64_t kTypeOfTable = 0x7065726475726531;
-
 Error misuse_inside() {
   return {Code::kMisuse, "regions cannot be made or destroyed inside a transaction"};
 }
@@ -55,17 +53,6 @@ Result<void> for_each_page(const Region& region, Offset first, Read read, Visit 
     bytes = kOverflowBytes;
   }
   return {};
-}
-
-/// Whether the entry makes sense by itself.
-bool is_sound(const RegionEntry& entry, Offset regions_begin, std::uint64_t range_bytes) {
-  return entry.check == check_of_region(entry) && entry.bytes != 0 &&
-         is_aligned(entry.begin, kPageBytes) && is_aligned(entry.bytes, kPageBytes) &&
-         is_aligned(entry.file_offset, kPageBytes) &&
-         inside(entry.begin, entry.bytes, regions_begin, range_bytes) &&
-         inside(entry.file_offset, entry.bytes, 0, entry.file_bytes) &&
-         entry.state >= RegionState::kCreating && entry.state <= RegionState::kGoing &&
-         entry.file != SpaceFiles::kStatics && entry.protection <= 7;
 }
 
 /// Words of the region as recovery will leave them, before it has begun: those at home, under what
@@ -204,8 +191,8 @@ void AddressSpace::hide(Offset begin, std::uint64_t bytes) {
 Result<void> AddressSpace::settle_regions() {
   for (const Offset page : stray_pages_) hide(page, kPageBytes);  // no record names them any more
   pool_->atomically([&](Tx& tx) {
-    const auto root =
-        core_of(*pool_).find_root(tx, kRegionTableRoot, kTypeOfTable, kRegionTableBytes, true);
+    const auto root = core_of(*pool_).find_root(tx, kRegionTableRoot, kTypeOfRegionTable,
+                                                kRegionTableBytes, true);
     table_ = static_cast<Offset>(static_cast<std::byte*>(root->object) - base_);
   });
   // No record names what is being destroyed any more.

@@ -18,12 +18,6 @@ namespace {
 std::string id_of(std::span<const std::uint8_t> build_id) {
   return build_id.empty() ? "unknown" : hex_of(build_id);
 }
-std::uint64_t check_of_header(const StaticsHeader& header) {
-  return crc32c(&header, offsetof(StaticsHeader, check));
-}
-Offset variables_offset(const StaticsHeader& header) {
-  return kPageBytes + round_up(header.names_bytes, kPageBytes);
-}
 /// Checked before a file is made: one that does not fit would make every later start fail.
 Result<void> check_room(const std::string& file, std::uint64_t bytes, std::uint64_t room) {
   if (bytes <= room) return {};
@@ -52,7 +46,7 @@ Result<void> AddressSpace::attach_statics() {
   const auto& header = *region_->at<StaticsHeader>(statics_begin_);
   if (header.ready == 0) return {};  // never finished: nobody used it
   const std::string where = files_->name(SpaceFiles::kStatics) + ": ";
-  if (header.magic != kStaticsMagic || header.check != check_of_header(header) ||
+  if (header.magic != kStaticsMagic || header.check != check_of_statics(header) ||
       unseal(header.ready, kSaltReady) != std::uint64_t{1} || header.names_bytes > kMaxNamesBytes ||
       header.build_id_bytes > header.build_id.size() || header.variables_bytes > *bytes.value() ||
       variables_offset(header) + header.variables_bytes != *bytes.value() ||
@@ -131,7 +125,7 @@ std::vector<std::byte> AddressSpace::image_of_statics() const {
   header.build_id_bytes = std::min(statics_.build_id.size(), header.build_id.size());
   std::copy_n(statics_.build_id.begin(), header.build_id_bytes, header.build_id.begin());
   statics_.program.copy(header.program.data(), header.program.size() - 1);
-  header.check = check_of_header(header);
+  header.check = check_of_statics(header);
   header.ready = seal(1, kSaltReady);
   std::vector<std::byte> image(variables_offset(header) + statics_.bytes);
   std::memcpy(image.data(), &header, sizeof(header));

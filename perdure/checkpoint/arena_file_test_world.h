@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -62,7 +63,10 @@ class ArenaFileTest : public ::testing::Test {
       for (std::uint32_t page = 0; page < kCapacity / kPageBytes; ++page) {
         const std::byte* now = image.get() + page * kPageBytes;
         const auto* then = reinterpret_cast<const std::byte*>(before.data()) + page * kPageBytes;
-        if (const std::uint64_t mask = differing(now, then)) changes.push_back({page, 0, mask});
+        const std::uint64_t mask = differing(now, then);
+        if (mask == 0) continue;
+        // Many blocks are recorded as a page, of which some have not changed.
+        changes.push_back({page, 0, std::popcount(mask) > 4 ? ~std::uint64_t{0} : mask});
       }
       before.assign(reinterpret_cast<const char*>(image.get()), kCapacity);
       store->commit(changes, image.get()).value();

@@ -191,7 +191,8 @@ Result<void> ArenaWreck::find_epoch() {
 
 /// Home must not show what later epochs wrote: bringing them home had begun then, and of what the
 /// damaged one wrote nobody knows where it is. Each first change of a block makes it another than it
-/// was, so a block of home that has that value is later; of whole pages only some blocks changed.
+/// was, so a block of home that has that value is later. Of a whole page only some blocks changed, which may
+/// all be among those that the log has.
 Result<void> ArenaWreck::judge_home() {
   std::unordered_map<std::uint64_t, std::uint64_t> seen;
   std::vector<std::byte> home(kPageBytes);
@@ -204,7 +205,8 @@ Result<void> ArenaWreck::judge_home() {
   log_->for_each_later_piece([&](std::uint64_t epoch, const Piece& piece) {
     std::uint64_t mask = mask_of(piece) & ~covered(piece.page) & ~seen[piece.page];
     seen[piece.page] |= mask;
-    if (mask == 0 || piece.data == nullptr) return;
+    const bool whole = piece.bytes == kPageBytes;
+    if (mask == 0 || piece.data == nullptr || (whole && mask != kAllBlocks)) return;
     if (!storage_.read(home.data(), piece.bytes, byte_of(piece.page) + piece.at)) return;
     const auto same = [&](std::uint32_t block) {
       const std::size_t at = block * kLineBytes - piece.at;
@@ -214,9 +216,9 @@ Result<void> ArenaWreck::judge_home() {
     for (std::uint64_t left = mask; left != 0; left &= left - 1) {
       const bool one = same(static_cast<std::uint32_t>(std::countr_zero(left)));
       all = all && one;
-      if (one && piece.bytes != kPageBytes) count(epoch);
+      if (one && !whole) count(epoch);
     }
-    if (all && piece.bytes == kPageBytes) count(epoch);
+    if (all && whole) count(epoch);
   });
   if (later == 0) return {};
   return refusal("epoch " + std::to_string(epoch() + 1) +
@@ -344,6 +346,9 @@ void ArenaWreck::compare_home(Storage& copy,
 
 Result<void> ArenaWreck::judge_heap(int fd) {
   const std::uint64_t bytes = super_.capacity_bytes;
+  if (bytes < ArenaHeap::kLeastCapacity)
+    return refusal("an arena of " + std::to_string(bytes) +
+                   " bytes has no room for its heap; restore it from a backup");
   void* const got = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
                            static_cast<off_t>(super_.home_offset));
   if (got == MAP_FAILED) return io_error(path_ + ": mapping the copy");

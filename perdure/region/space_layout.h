@@ -12,8 +12,15 @@
 
 namespace perdure {
 
+// How the reserved range is divided: a quarter for the heap, a 256th for static variables, the rest
+// for regions.
+constexpr std::uint64_t heap_part(std::uint64_t range) { return range / 4; }
+constexpr std::uint64_t range_of_heap(std::uint64_t capacity) { return capacity * 4; }
+constexpr std::uint64_t statics_part(std::uint64_t range) { return range / 256; }
+
 /// The root of the heap under which the region table is found.
 inline constexpr char kRegionTableRoot[] = "perdure.regions";
+inline constexpr std::uint64_t kTypeOfRegionTable = 0x7065726475726531;
 
 enum class RegionState : std::uint32_t {
   kNone = 0,
@@ -21,6 +28,8 @@ enum class RegionState : std::uint32_t {
   kLive = 2,
   kGoing = 3,  // being destroyed
 };
+
+inline constexpr std::uint64_t kNoRegion = 0;  // the number of the static variables' file
 
 /// One region, or one piece of a region of which another piece was unmapped.
 struct RegionEntry {
@@ -39,6 +48,17 @@ static_assert(std::has_unique_object_representations_v<RegionEntry>);
 
 inline std::uint64_t check_of_region(const RegionEntry& entry) {
   return crc32c(&entry, offsetof(RegionEntry, check));
+}
+
+/// Whether the entry makes sense by itself, in a range whose regions are in [begin, end).
+inline bool is_sound(const RegionEntry& entry, Offset begin, Offset end) {
+  return entry.check == check_of_region(entry) && entry.bytes != 0 &&
+         is_aligned(entry.begin, kPageBytes) && is_aligned(entry.bytes, kPageBytes) &&
+         is_aligned(entry.file_offset, kPageBytes) &&
+         inside(entry.begin, entry.bytes, begin, end) &&
+         inside(entry.file_offset, entry.bytes, 0, entry.file_bytes) &&
+         entry.state >= RegionState::kCreating && entry.state <= RegionState::kGoing &&
+         entry.file != kNoRegion && entry.protection <= 7;
 }
 
 /// The first entry of each page of the table says where it goes on.
@@ -80,6 +100,13 @@ struct StaticsHeader {
   Word ready;                     // seal(1): all of the file is written
 };
 static_assert(sizeof(StaticsHeader) == 376);
+inline std::uint64_t check_of_statics(const StaticsHeader& header) {
+  return crc32c(&header, offsetof(StaticsHeader, check));
+}
+/// Where the variables begin in the file.
+constexpr Offset variables_offset(const StaticsHeader& header) {
+  return kPageBytes + round_up(header.names_bytes, kPageBytes);
+}
 inline constexpr std::array<char, 8> kStaticsMagic = {'P', 'E', 'R', 'D', 'S', 'T', 'A', '\n'};
 inline constexpr std::uint16_t kSaltReady = 0x5354;
 inline constexpr std::size_t kMaxNamesBytes = 16 << 20;

@@ -1,23 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // compact: a fresh copy of a pool or of an address space, with what can still be found and nothing else.
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
-#include <filesystem>
-#include <map>
 
-#include "perdure/api/backup.h"
 #include "perdure/api/directory_files.h"
 #include "perdure/api/pool_core.h"
-#include "perdure/heap/layout.h"
 #include "perdure/region/file.h"
 #include "tools/command.h"
 #include "tools/perdure/commands.h"
+#include "tools/perdure/heap_image.h"
 #include "tools/perdure/mentions.h"
+#include "tools/perdure/new_directory.h"
 #include "tools/perdure/space.h"
 #include "tools/progress.h"
 
@@ -31,91 +27,6 @@ struct CompactOptions {
 };
 
 using Object = Reachability::Object;
-
-/// What the copy of a heap consists of, in pages.
-class HeapImage {
- public:
-  /// `pool` is a private copy, recovered, checkpointed, without the objects that are to be left out.
-  explicit HeapImage(Pool& pool) : region_(&core_of(pool).region()) {
-    const Superblock& super = region_->superblock();
-    const std::uint64_t segment_bytes = super.geometry.segment_bytes;
-    const std::vector<Object> live = live_objects(pool);
-    // Segments behind the last object are left out: growing makes them again.
-    Offset end = super.heap_offset + segment_bytes;
-    for (const Object& object : live) end = std::max(end, object.offset + object.bytes);
-    for (const Section& table : tables_of(super)) end = std::max(end, table.end());
-    const std::uint64_t segments = (end - super.heap_offset + segment_bytes - 1) / segment_bytes;
-    bytes_ = std::min(super.heap_offset + segments * segment_bytes, region_->grown_bytes());
-    needed_.resize(bytes_ / kPageBytes);
-    need(0, 2 * kPageBytes);
-    for (const Section& table : tables_of(super)) {
-      // What was never written reads as zeros: no record, no sum.
-      if (table != rings_of(super) && table != page_sums_of(super)) need(table.begin, table.bytes);
-    }
-    for (std::uint64_t i = 0; i < segments; ++i) {
-      const auto word = unseal(*region_->word(table_entry(i)), kSaltSegment);
-      if (word && heap_layout::kind_of(*word) ==
-                      static_cast<std::uint8_t>(heap_layout::SegmentKind::kBlocks))
-        need(super.heap_offset + i * segment_bytes,
-             heap_layout::meta_blocks(super.geometry) * kBlockBytes);
-    }
-    for (const Object& object : live) need(object.offset, object.bytes);
-  }
-
-  std::uint64_t bytes() const { return bytes_; }
-
-  /// Writes it to a new, empty file. Errors: kIo, kNoSpace.
-  Result<void> write(int fd, const std::string& path) const {
-    if (auto reserved = reserve_pool(fd, region_->superblock(), bytes_, path); !reserved)
-      return reserved;
-    Progress progress("copying the heap", needed_.size());
-    std::vector<std::byte> page(kPageBytes);
-    for (std::uint64_t i = 0; i < needed_.size(); ++i) {
-      if (!needed_[i]) continue;
-      progress.show(i);
-      const Offset at = i * kPageBytes;
-      std::memcpy(page.data(), region_->base() + at, kPageBytes);
-      make_fresh(at, page);
-      if (!write_at(fd, page.data(), kPageBytes, at)) return io_error(path + ": writing");
-    }
-    return {};
-  }
-
- private:
-  Offset table_entry(std::uint64_t segment) const {
-    return region_->superblock().segment_table_offset + segment * kWordBytes;
-  }
-  void need(Offset begin, std::uint64_t bytes) {
-    for (Offset at = begin / kPageBytes; at * kPageBytes < std::min(begin + bytes, bytes_); ++at)
-      needed_[at] = true;
-  }
-
-  /// The logs were never used; segments left out were never grown.
-  void make_fresh(Offset at, std::vector<std::byte>& page) const {
-    const Superblock& super = region_->superblock();
-    const auto put = [&](Offset offset, Word word) {
-      if (offset >= at && offset < at + kPageBytes)
-        std::memcpy(page.data() + (offset - at), &word, sizeof(word));
-    };
-    put(kStateOffset + offsetof(StatePage, grown_bytes), seal(bytes_, kSaltGrown));
-    const Section heads = heads_of(super);
-    const Section segment_table = segment_table_of(super);
-    if (at >= heads.begin && at < heads.end()) {
-      for (std::uint64_t slot = 0; slot < super.geometry.log_slots; ++slot)
-        put(super.head_offset + slot * kLineBytes, seal(0, kSaltHead));
-    }
-    if (at >= segment_table.begin && at < segment_table.end()) {
-      const std::uint64_t kept = (bytes_ - super.heap_offset) / super.geometry.segment_bytes;
-      const Offset end = at + kPageBytes;
-      for (Offset word = std::max(at, table_entry(kept)); word < end; word += kWordBytes)
-        put(word, 0);
-    }
-  }
-
-  const Region* region_;
-  std::uint64_t bytes_ = 0;
-  std::vector<bool> needed_;
-};
 
 /// Frees what cannot be found, in the private copy.
 void free_all(Pool& pool, const std::vector<Object>& objects) {
@@ -221,64 +132,13 @@ void refuse_existing(const std::string& path) {
     throw Exception(Code::kExists, path + ": exists already; name a copy that does not");
 }
 
-/// A directory that appears under its name once everything in it is durable.
-class NewDirectory {
- public:
-  explicit NewDirectory(const std::string& path) : path_(path), building_(path + ".compacting") {
-    if (::mkdir(building_.c_str(), 0700) != 0)
-      throw Exception(
-          errno == EEXIST
-              ? Error{Code::kExists, building_ + ": is left from a run that was stopped; remove it"}
-              : io_error(building_));
-  }
-  ~NewDirectory() {
-    std::error_code ignored;
-    if (!building_.empty()) std::filesystem::remove_all(building_, ignored);
-  }
-  NewDirectory(const NewDirectory&) = delete;
-  NewDirectory& operator=(const NewDirectory&) = delete;
-
-  const std::string& building() const { return building_; }
-  void name_it() {
-    if (const auto lost = MappedFile::first_loss()) throw Exception(*lost);
-    if (::rename(building_.c_str(), path_.c_str()) != 0) throw Exception(io_error(path_));
-    building_.clear();
-    const Descriptor parent(
-        ::open(directory_of(path_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    if (parent.get() < 0 || ::fsync(parent.get()) != 0)
-      throw Exception(io_error(path_ + ": sync of the new name"));
-  }
-
- private:
-  std::string path_;
-  std::string building_;
-};
-
 /// Regions as they are, piece by piece; static variables as they are.
 void copy_files(AddressSpace& space, DirectoryFiles& files) {
   const Region& region = core_of(space.pool()).region();
-  std::map<std::uint64_t, std::vector<RegionEntry>> pieces;
-  for (const RegionEntry& entry : space.regions()) pieces[entry.file].push_back(entry);
-  Progress progress("copying regions", pieces.size());
-  std::uint64_t done = 0;
-  for (auto& [file, of_file] : pieces) {
-    progress.show(++done);
-    files.create(file, of_file.front().file_bytes).value();
-    const std::string path = files.name(file);
-    const Descriptor out(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
-    if (out.get() < 0) throw Exception(io_error(path));
-    std::sort(of_file.begin(), of_file.end(),
-              [](const auto& a, const auto& b) { return a.file_offset < b.file_offset; });
-    Offset gap = 0;  // what was unmapped gives its blocks back
-    for (const RegionEntry& entry : of_file) {
-      if (entry.file_offset > gap) files.punch(file, gap, entry.file_offset - gap);
-      gap = entry.file_offset + entry.bytes;
-      if (!write_at(out.get(), region.base() + entry.begin, entry.bytes, entry.file_offset))
-        throw Exception(io_error(path + ": writing"));
-    }
-    if (gap < of_file.front().file_bytes) files.punch(file, gap, of_file.front().file_bytes - gap);
-    if (::fsync(out.get()) != 0) throw Exception(io_error(path + ": sync"));
-  }
+  copy_region_files(space.regions(), files, [&](int fd, const RegionEntry& piece) {
+    if (!write_at(fd, region.base() + piece.begin, piece.bytes, piece.file_offset))
+      throw Exception(io_error(files.name(piece.file) + ": writing"));
+  });
   const auto statics = space.statics_file();
   if (!statics.empty())
     files.replace(SpaceFiles::kStatics, {statics.begin(), statics.end()}).value();
@@ -291,7 +151,7 @@ Report compact_space(const CompactOptions& options) {
   const Unmentioned lost = find_unmentioned(*space);
   free_all(pool, lost.objects);
   const HeapImage image(pool);
-  NewDirectory directory(options.to);
+  NewDirectory directory(options.to, ".compacting");
   const std::string from = heap_of(options.from);
   mode_t mode = 0600;
   const std::uint64_t before = file_bytes(from, &mode);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// salvage: a new pool or arena with what can be proved of a damaged one.
+// salvage: a new pool, arena or address space with what can be proved of a damaged one.
 #include "tools/perdure/salvage.h"
 
 #include <sys/stat.h>
@@ -94,15 +94,14 @@ Salvaged salvage_pool(const std::string& from, const std::string& to) {
 }
 
 void salvage(const SalvageOptions& options) {
-  if (is_space(options.from))
-    throw Exception(Code::kInvalid,
-                    options.from + ": an address space; only pools can be salvaged");
   struct stat status{};
   if (::lstat(options.to.c_str(), &status) == 0)
     throw Exception(Code::kExists, options.to + ": exists already; name a file that does not");
-  Salvaged made = checkpoint::ArenaWreck::seems_one(options.from)
-                      ? salvage_arena(options.from, options.to, options.zero_lost_pages)
-                      : salvage_pool(options.from, options.to);
+  const bool arena = checkpoint::ArenaWreck::seems_one(options.from);
+  Salvaged made = is_space(options.from)
+                      ? salvage_space(options.from, options.to, options.zero_lost_pages)
+                  : arena ? salvage_arena(options.from, options.to, options.zero_lost_pages)
+                          : salvage_pool(options.from, options.to);
   made.report["left_out"] = made.lost.size();
   made.report["what_was_left_out"] = list_of(made.lost, options.limit);
   print(made.report, options.json);
@@ -113,24 +112,39 @@ void salvage(const SalvageOptions& options) {
 
 void add_salvage_command(Command app) {
   auto options = std::make_shared<SalvageOptions>();
-  Command command =
-      app.add_subcommand("salvage", "Copy what can be proved of a damaged pool into a new one");
-  command.add_option("FROM", options->from, "The damaged pool").required();
-  command.add_option("TO", options->to, "The new pool; must not exist yet").required();
+  Command command = app.add_subcommand(
+      "salvage",
+      "Copy what can be proved of a damaged pool, arena or address space into a new one");
+  command
+      .add_option("FROM", options->from,
+                  "The damaged pool, arena, or directory of an address space")
+      .required();
+  command.add_option("TO", options->to, "The new one; must not exist yet").required();
   add_count(command, "--limit", options->limit, "How much of what was left out to list")
       .show_default();
-  command.add_flag("--zero-lost-pages", options->zero_lost_pages,
-                   "Of an arena: pages that cannot be read are zeros in the copy");
+  command.add_flag(
+      "--zero-lost-pages", options->zero_lost_pages,
+      "Of an arena or an address space: pages that cannot be read are zeros in the copy");
   add_json_flag(command, options->json);
   command.callback([options] { salvage(*options); });
   command.footer(
-      "Taken are the entries of maps, vectors, strings, caches and directories, heaps of objects, "
-      "and the pages of SQLite\ndatabases: what the links still lead to and agrees with what is "
-      "around it, and what a broken link no longer leads\nto, as long as no other object could be "
-      "meant. What is lost of a vector or a database is zero in the copy (SQLite's\n.recover goes "
-      "on from there); entries of a directory whose superior is lost come below cn=salvaged-ID. "
-      "Roots of\nother types are left out. The damaged pool is never changed; values that changed "
-      "are copied as they are; where pages\nhave checksums, those that differ are named.\n"
+      "Of a pool: taken are the entries of maps, vectors, strings, caches and directories, heaps "
+      "of "
+      "objects, and the pages of\nSQLite databases: what the links still lead to and agrees with "
+      "what "
+      "is around it, and what a broken link no longer\nleads to, as long as no other object could "
+      "be "
+      "meant. What is lost of a vector or a database is zero in the copy\n(SQLite's .recover goes "
+      "on from there); entries of a directory whose superior is lost come below cn=salvaged-ID.\n"
+      "Roots of other types are left out.\n"
+      "Of an arena: the newest epoch that can be proved, as a whole; never parts of two. Of an "
+      "address "
+      "space: all of it,\nat its addresses. Where it cannot be told what is free, it is kept. "
+      "Pages "
+      "that cannot be read are refused, or zeros\nwith --zero-lost-pages.\n"
+      "The damaged one is never changed; values that changed are copied as they are; where pages "
+      "have "
+      "checksums, those that\ndiffer are named.\n"
       "Exit codes: 0 nothing had to be left out; 1 something was; 3 there is nothing to salvage "
       "from.\n\nExample:  perdure check words.pool || perdure salvage words.pool fresh.pool");
 }

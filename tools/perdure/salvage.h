@@ -18,4 +18,8 @@ struct Salvaged {
 /// Errors: throws as ArenaWreck; nothing is left of `to`.
 Salvaged salvage_arena(const std::string& from, const std::string& to, bool zero_lost_pages);
 
+/// Makes the address space `to` of what can be proved of `from`, everything at its address.
+/// Errors: throws Exception; nothing is left of `to`.
+Salvaged salvage_space(const std::string& from, const std::string& to, bool zero_lost_pages);
+
 }  // namespace perdure::tools
