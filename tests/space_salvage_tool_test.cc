@@ -310,7 +310,7 @@ TEST_F(SpaceSalvageTest, OfRegionsInFramesTheFramesCount) {
   {
     AddressSpace::Options options = testing::small_space_options();
     options.backing_directory = path("large");
-    options.frames_bytes = std::uint64_t{1} << 20;
+    options.frames_bytes = std::uint64_t{4} << 20;  // half of it tables
     const auto opened = AddressSpace::open_or_create(space_, options).value();
     auto& receivers = testing::receivers_of(*opened);
     opened->map(receivers.variable(0), 600 * kPageBytes, testing::kReadWrite).value();
