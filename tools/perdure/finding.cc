@@ -21,7 +21,9 @@ Finding from_message(const std::string& part, const std::string& file, std::stri
     if (finding.remedy.starts_with("`perdure check`"))
       finding.remedy = kRestore;  // that is what runs
   }
-  if (finding.remedy == kRestore && (part == "heap" || part == "roots")) finding.remedy += kSalvage;
+  const bool restore = finding.remedy == kRestore ||
+                       (part == "regions" && finding.remedy.ends_with("from a backup"));
+  if (restore && part != "superblock" && part != "pages") finding.remedy += kSalvage;
   for (const std::string_view word : {"byte ", "bytes "}) {
     const auto at = finding.what.find(word);
     if (at == finding.what.npos) continue;
