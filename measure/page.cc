@@ -16,6 +16,7 @@ tr.paper td { background: #f4f0e6; font-style: italic; }
 small { color: #666; }
 .agrees { border-left: 4px solid #009e73; padding-left: 0.6em; margin: 0.5em 0; }
 .differs { border-left: 4px solid #d55e00; padding-left: 0.6em; margin: 0.5em 0; }
+.open { border-left: 4px solid #999; padding-left: 0.6em; margin: 0.5em 0; }
 svg { max-width: 100%; height: auto; }
 )";
 

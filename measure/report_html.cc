@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "measure/claim.h"
 #include "measure/page.h"
 #include "measure/section.h"
 #include "measure/svg.h"
@@ -61,25 +62,47 @@ std::string charts_of(const Section& section) {
   return out;
 }
 
+std::string_view class_of(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::kAgrees: return "agrees";
+    case Verdict::kDiffers: return "differs";
+    default: return "open";
+  }
+}
+
+/// Each sentence once, a box for each of its clauses.
+std::string html_of(const std::vector<Judgement>& judgements) {
+  std::string out;
+  const std::string* sentence = nullptr;
+  const std::string* told = nullptr;  // the last reason: a busy machine is one for many clauses
+  for (const Judgement& judgement : judgements) {
+    if (sentence == nullptr || *sentence != judgement.sentence)
+      out += paragraph((judgement.goal ? "Goal: " : "Paper: ") + judgement.sentence);
+    sentence = &judgement.sentence;
+    const std::string found = found_text(judgement);
+    const bool again = told != nullptr && *told == judgement.why;
+    told = &judgement.why;
+    out += fmt::format("<div class=\"{}\"><b>{}:</b> {}{}{}{}</div>\n", class_of(judgement.verdict),
+                       verdict_name(judgement.verdict), xml_escaped(judgement.clause),
+                       found.empty() ? "" : ": ", xml_escaped(found),
+                       judgement.why.empty() || again ? "" : "<br/>" + xml_escaped(judgement.why));
+  }
+  return out;
+}
+
 std::string html_of(const Section& section) {
   std::string out = fmt::format("<section id=\"{}\">\n<h2>{}</h2>\n", xml_escaped(section.id),
                                 xml_escaped(section.title));
   out += paragraph(section.method);
   if (!section.missing.empty()) out += paragraph(section.missing);
-  for (const Judgement& judgement : section.judgements) {
-    out += fmt::format("<div class=\"{}\"><b>{}</b> {}: {}. Here: {}.{}</div>\n",
-                       judgement.agrees ? "agrees" : "differs",
-                       judgement.agrees ? "Agrees." : "Differs.", judgement.goal ? "Goal" : "Paper",
-                       xml_escaped(judgement.claim), xml_escaped(judgement.found),
-                       judgement.why.empty() ? "" : " " + xml_escaped(judgement.why));
-  }
+  out += html_of(section.judgements);
   if (!section.series.empty()) out += charts_of(section) + table_of(section);
   return out + "</section>\n";
 }
 
 }  // namespace
 
-std::string html_of(const Evaluation& evaluation) {
+std::string body_of(const Evaluation& evaluation) {
   const Environment& e = evaluation.environment;
   std::string out;
   std::string peers;
@@ -94,26 +117,22 @@ std::string html_of(const Evaluation& evaluation) {
       e.rules.seconds, e.seed, evaluation.seconds, peers.empty() ? "none was built in" : peers));
   out += paragraph(
       "Circles and full lines were measured in this run: medians, with bars from the least to the "
-      "most. Squares, dashed lines and shaded rows are what the paper prints. A statement agrees "
-      "when the values have the direction that it states and lie within a factor of two of its "
-      "numbers.");
+      "most. Squares, dashed lines and shaded rows are what the paper prints. Each sentence of the "
+      "paper is judged clause by clause: one number, and the band beside it in which it has to "
+      "lie. "
+      "No verdict: the machine was too busy, or the runs too different, to tell.");
   if (const std::string warning = load_warning(e); !warning.empty()) out += paragraph(warning);
-  for (const bool goal : {false, true}) {
-    std::size_t agree = 0;
-    std::size_t all = 0;
-    for (const Section& section : evaluation.sections) {
-      for (const Judgement& judgement : section.judgements) {
-        if (judgement.goal != goal) continue;
-        ++all;
-        agree += judgement.agrees ? 1 : 0;
-      }
-    }
-    if (all > 0)
-      out += paragraph(fmt::format("{} of {} {}.", agree, all,
-                                   goal ? "goals are reached" : "statements of the paper agree"));
+  Tally tally;
+  for (const Section& section : evaluation.sections) {
+    for (const Judgement& judgement : section.judgements) tally.count(judgement);
   }
+  out += paragraph("Of the clauses: " + text_of(tally) + ".");
   for (const Section& section : evaluation.sections) out += html_of(section);
-  return page_of("Perdure beside “" + evaluation.paper + "”", out);
+  return out;
+}
+
+std::string html_of(const Evaluation& evaluation) {
+  return page_of("Perdure beside “" + evaluation.paper + "”", body_of(evaluation));
 }
 
 }  // namespace perdure::bench::reproduce

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "measure/claim.h"
 #include "measure/section.h"
+#include "measure/section_json.h"
 #include "measure/svg.h"
 #include "measure/table.h"
 
@@ -36,35 +38,24 @@ std::string table_of(const Section& section) {
   return (list ? section.x_name + "\n" : "") + table.text();
 }
 
-Json json_of(const Series& series, const Section& section) {
-  Json points = Json::array();
-  for (std::size_t i = 0; i < section.x.size(); ++i) {
-    if (const std::optional<Spread>& value = series.values[i])
-      points.push_back({{"x", section.x[i]},
-                        {"median", value->median},
-                        {"min", value->min},
-                        {"max", value->max}});
+/// Each sentence once, its clauses below it.
+std::string text_of(const std::vector<Judgement>& judgements) {
+  std::string out;
+  const std::string* sentence = nullptr;
+  const std::string* told = nullptr;  // the last reason: a busy machine is one for many clauses
+  for (const Judgement& judgement : judgements) {
+    if (sentence == nullptr || *sentence != judgement.sentence)
+      out += fmt::format("  {}: {}\n", judgement.goal ? "goal" : "paper", judgement.sentence);
+    sentence = &judgement.sentence;
+    std::string verdict(verdict_name(judgement.verdict));
+    if (judgement.verdict == Verdict::kDiffers) verdict = "DIFFERS";
+    const std::string found = found_text(judgement);
+    out += fmt::format("    {:<10}  {}{}{}\n", verdict, judgement.clause, found.empty() ? "" : ": ",
+                       found);
+    const bool again = told != nullptr && *told == judgement.why;
+    told = &judgement.why;
+    if (!judgement.why.empty() && !again) out += fmt::format("{:16}{}\n", "", judgement.why);
   }
-  return {{"name", series.name},
-          {"unit", series.unit},
-          {"origin", origin_name(series.origin)},
-          {"points", std::move(points)}};
-}
-
-Json json_of(const Section& section) {
-  Json out{{"id", section.id},
-           {"title", section.title},
-           {"method", section.method},
-           {"missing", section.missing},
-           {"x", section.x_name}};
-  out["series"] = Json::array();
-  for (const Series& series : section.series) out["series"].push_back(json_of(series, section));
-  out["judgements"] = Json::array();
-  for (const Judgement& judgement : section.judgements)
-    out["judgements"].push_back({{judgement.goal ? "goal" : "paper", judgement.claim},
-                                 {"here", judgement.found},
-                                 {"agrees", judgement.agrees},
-                                 {"why", judgement.why}});
   return out;
 }
 
@@ -80,17 +71,15 @@ std::string text_of(const Evaluation& evaluation) {
       e.domain, e.dir, e.write_back, evaluation.spin_error_ns, evaluation.setting,
       e.rules.repetitions, e.rules.seconds, e.seed);
   if (const std::string warning = load_warning(e); !warning.empty()) out += warning + "\n";
+  Tally tally;
   for (const Section& section : evaluation.sections) {
     out += "\n" + section.title + "\n";
     if (!section.missing.empty()) out += section.missing + "\n";
     if (!section.series.empty()) out += table_of(section);
-    for (const Judgement& judgement : section.judgements) {
-      out += fmt::format("  {}: the {}: {}; here: {}\n", judgement.agrees ? "agrees" : "DIFFERS",
-                         judgement.goal ? "goal" : "paper", judgement.claim, judgement.found);
-      if (!judgement.why.empty()) out += "    " + judgement.why + "\n";
-    }
+    out += text_of(section.judgements);
+    for (const Judgement& judgement : section.judgements) tally.count(judgement);
   }
-  return out;
+  return out + "\n" + text_of(tally) + "\n";
 }
 
 std::string json_of(const Evaluation& evaluation) {

@@ -2,7 +2,10 @@
 #include "measure/section.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
+
+#include <fmt/format.h>
 
 namespace perdure::bench::reproduce {
 
@@ -14,6 +17,52 @@ std::string_view origin_name(Origin origin) {
     case Origin::kPaper: return "paper";
   }
   return "unknown";
+}
+
+std::string_view kind_name(ClaimKind kind) {
+  switch (kind) {
+    case ClaimKind::kDirection: return "direction";
+    case ClaimKind::kFactor: return "factor";
+    case ClaimKind::kNotTested: return "not tested";
+  }
+  return "unknown";
+}
+
+std::string_view verdict_name(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::kAgrees: return "agrees";
+    case Verdict::kDiffers: return "differs";
+    case Verdict::kUnclear: return "no verdict";
+    case Verdict::kNotTested: return "not tested";
+  }
+  return "unknown";
+}
+
+std::string brief(double value) {
+  return std::abs(value) >= 100 ? fmt::format("{:.0f}", value) : fmt::format("{:.3g}", value);
+}
+
+std::string found_text(const Judgement& judgement) {
+  if (!judgement.here) return {};
+  const Spread& here = *judgement.here;
+  std::string text = brief(here.median);
+  if (here.min != here.max) text += fmt::format(" ({}..{})", brief(here.min), brief(here.max));
+  text += (judgement.unit.starts_with("x") || judgement.unit.empty() ? "" : " ") + judgement.unit;
+  if (!judgement.where.empty()) text += ", " + judgement.where;
+  if (std::isfinite(judgement.low) && std::isfinite(judgement.high)) {
+    text += fmt::format("; accepted: {} to {}", brief(judgement.low), brief(judgement.high));
+  } else if (std::isfinite(judgement.low)) {
+    text += fmt::format("; accepted: {} or more", brief(judgement.low));
+  } else {
+    text += fmt::format("; accepted: {} or less", brief(judgement.high));
+  }
+  if (!judgement.stated.empty()) text += " (" + judgement.stated + ")";
+  return text;
+}
+
+std::string Section::place_name(std::size_t place) const {
+  if (place < places.size()) return places[place];
+  return fmt::format("{} = {}", x_name, brief(x.at(place)));
 }
 
 const Series* Section::find(const std::string& name) const {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -31,14 +32,41 @@ struct Series {
   double at(std::size_t place) const { return values.at(place).value().median; }
 };
 
-/// One sentence of the paper, or a goal of ours, held against what was measured.
-struct Judgement {
-  std::string claim;  // the paper's
-  std::string found;  // ours, in numbers
-  bool agrees = false;
-  std::string why;    // where it does not: what in the measured values makes the difference
-  bool goal = false;  // the claim is a goal of ours
+enum class ClaimKind : std::uint8_t {
+  kDirection,  // who is ahead, what grows
+  kFactor,     // by how much
+  kNotTested,
 };
+enum class Verdict : std::uint8_t {
+  kAgrees,
+  kDiffers,
+  kUnclear,  // measured, but the machine was too busy or the runs too different to tell
+  kNotTested,
+};
+std::string_view kind_name(ClaimKind kind);
+std::string_view verdict_name(Verdict verdict);
+
+/// One clause of a sentence of the paper, or of a goal of ours, held against a number that was measured. measure/claim.h makes it.
+struct Judgement {
+  std::string sentence;
+  std::string clause;
+  ClaimKind kind = ClaimKind::kDirection;
+  double low = -std::numeric_limits<double>::infinity();  // what is accepted
+  double high = std::numeric_limits<double>::infinity();
+  std::string stated;  // by the paper, and how the band comes from it
+  std::optional<Spread> here;
+  std::string unit;
+  std::string where;  // at which place of x
+  std::string of;     // what the number is made of
+  Verdict verdict = Verdict::kNotTested;
+  std::string why;       // where it does not agree; computed from what was measured
+  bool goal = false;     // the sentence is a goal of ours
+  bool counted = false;  // not timed: the same on a busy machine
+};
+/// "1,000" is "1000", never "1e+03".
+std::string brief(double value);
+/// "0.64x (0.6..0.7), T_w (ns) = 600; accepted: 1 or less": without a verdict.
+std::string found_text(const Judgement& judgement);
 
 struct Section {
   std::string id;     // "figure4"
@@ -46,11 +74,14 @@ struct Section {
   std::string method;
   std::string x_name;
   std::vector<double> x;
+  std::vector<std::string> places;  // names of each x, where it is not a quantity
   std::vector<Series> series;
   std::vector<Judgement> judgements;
   std::string missing;  // why there is nothing, or less than in the paper; else empty
   bool log_y = false;
 
+  /// "SPS", or "T_w (ns) = 600".
+  std::string place_name(std::size_t place) const;
   /// Null when it was not measured.
   const Series* find(const std::string& name) const;
   Series& add(std::string name, std::string unit, Origin origin);
@@ -63,7 +94,8 @@ struct Section {
 
 struct Evaluation {
   Environment environment;
-  std::string paper;
+  std::string id;       // "softwrap"
+  std::string paper;    // its title
   std::string setting;  // quick, default or full
   std::string memory;   // the emulated one, in words
   double latency_ns = 0;
@@ -75,7 +107,9 @@ struct Evaluation {
 
 std::string text_of(const Evaluation& evaluation);
 std::string json_of(const Evaluation& evaluation);
-/// One page that needs nothing else: well-formed XML, charts as SVG.
+/// What a page of it holds: well-formed XML, charts as SVG.
+std::string body_of(const Evaluation& evaluation);
+/// One page that needs nothing else.
 std::string html_of(const Evaluation& evaluation);
 
 }  // namespace perdure::bench::reproduce

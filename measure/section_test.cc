@@ -7,8 +7,11 @@
 
 #include <boost/property_tree/xml_parser.hpp>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
-#include "measure/judge.h"
+#include "measure/claim.h"
+#include "measure/report_all.h"
+#include "measure/section_json.h"
 #include "measure/svg.h"
 
 namespace perdure::bench::reproduce {
@@ -51,14 +54,6 @@ TEST(Section, ARatioSpansTheExtremesAndLeavesOutWhatWasNotMeasured) {
   EXPECT_EQ(gain->values[0]->max, 12);
   EXPECT_FALSE(gain->values[1]);
   EXPECT_EQ(section.find("of nothing"), nullptr);
-}
-
-TEST(Judge, WithinMeansAFactorOfTwoAroundTheRange) {
-  EXPECT_TRUE(within({5, 28}, 10, 14));
-  EXPECT_FALSE(within({4.9, 12}, 10, 14));
-  EXPECT_FALSE(within({12, 28.1}, 10, 14));
-  EXPECT_EQ(range_text({2, 2.0001}, "x"), "2x");
-  EXPECT_EQ(range_text({2, 3.456}, " %"), "2 to 3.46 %");
 }
 
 TEST(Svg, IsWellFormedWhateverTheNames) {
@@ -132,18 +127,70 @@ TEST(Report, ShowsThePapersValuesAsSuchInAllForms) {
   section.x = {0, 1024};
   section.add("ours", "us", Origin::kPerdure).values = {Spread{1, 0.5, 2}, Spread{2, 2, 2}};
   section.add("paper: theirs", "us", Origin::kPaper).values = {std::nullopt, Spread{7, 7, 7}};
-  section.judgements = {{"faster", "slower", false, "because of 7 & 2"}};
+  Sentence says(section, "ours is faster & smaller");
+  says.holds("ours < theirs", ratio_at(section, "ours", "paper: theirs", 1024), above(1));
+  says.because([] { return "Because of 7 & 2."; });
+  says.not_tested("smaller", "Nobody looked.");
   evaluation.sections = {section};
 
   const std::string text = text_of(evaluation);
   EXPECT_NE(text.find("paper: theirs"), std::string::npos);
   EXPECT_NE(text.find("DIFFERS"), std::string::npos);
-  EXPECT_NE(text.find("because of 7 & 2"), std::string::npos);
+  EXPECT_NE(text.find("Because of 7 & 2."), std::string::npos);
+  EXPECT_NE(text.find("not tested  smaller"), std::string::npos);
+  EXPECT_NE(text.find("accepted: 1 or more"), std::string::npos) << "the band stands beside it";
 
   const ptree page = parsed(html_of(evaluation));
   EXPECT_EQ(page.get<std::string>("html.body.section.<xmlattr>.id"), "table9");
   EXPECT_EQ(count(page, "svg"), 1u);
-  EXPECT_NE(html_of(evaluation).find("0 of 1 statements"), std::string::npos);
+  EXPECT_NE(html_of(evaluation).find("0 agree, 1 differ, 0 without a verdict, 1 not tested here"),
+            std::string::npos);
+}
+
+Section whole_section() {
+  Section section;
+  section.id = "figure10";
+  section.title = "Figure 10: slower memory";
+  section.method = "method";
+  section.missing = "missing";
+  section.x_name = "T_w (ns)";
+  section.x = {0, 600};
+  section.places = {"fast", "slow"};
+  section.log_y = true;
+  section.add("ours", "us", Origin::kPerdure).values = {std::nullopt, Spread{2, 1, 3}};
+  section.add_values("paper: theirs", "us", Origin::kPaper, {1, 4}).charted = false;
+  Sentence says(section, "a sentence");
+  says.holds("both ends", ratio_at(section, "ours", "paper: theirs", 600),
+             half_to_double(1, 1, ""));
+  says.holds("one end", value_at(section, "ours", 600), above(3));
+  says.not_tested("another", "Nobody looked.");
+  Sentence(section, "a goal", true).holds("reached", value_at(section, "ours", 600), below(3));
+  return section;
+}
+
+TEST(SectionJson, ComesBackAsItWas) {
+  const nlohmann::ordered_json json = json_of(whole_section());
+  EXPECT_EQ(json_of(section_from(json)), json);
+  EXPECT_EQ(section_from(json).judgements.at(1).verdict, Verdict::kDiffers);
+  EXPECT_TRUE(section_from(json).judgements.at(3).goal);
+}
+
+TEST(ReportOfAll, TellsWhatDiffersFirst) {
+  std::vector<Evaluation> evaluations(2);
+  evaluations[0].id = "blurred";
+  evaluations[0].sections.resize(1);
+  Sentence(evaluations[0].sections[0], "s").holds("it holds", number(2, "x", "", ""), above(1));
+  evaluations[1].id = "softwrap";
+  evaluations[1].sections = {whole_section()};
+  const std::string text = text_of(evaluations);
+  EXPECT_EQ(text.find("differs"), 0u);
+  EXPECT_LT(text.find("not tested"), text.find("it holds"));
+  EXPECT_NE(text.find("softwrap   2 agree, 1 differ, 0 without"), std::string::npos) << text;
+  const auto json = nlohmann::ordered_json::parse(json_of(evaluations));
+  EXPECT_EQ(json.at("summary").at("softwrap").at("differ"), 1);
+  EXPECT_EQ(json.at("papers").at("blurred").at("sections").size(), 1u);
+  const ptree page = parsed(html_of(evaluations));
+  EXPECT_EQ(count(page, "section"), 2u);
 }
 
 }  // namespace

@@ -36,6 +36,26 @@ void expect_series(const json& series) {
   }
 }
 
+/// Every clause has a verdict that follows from its number and its band; where it does not agree, a reason.
+void expect_judged(const json& judgement, const std::string& whose) {
+  SCOPED_TRACE(judgement.dump());
+  EXPECT_FALSE(judgement.at(whose).get<std::string>().empty());
+  EXPECT_FALSE(judgement.at("clause").get<std::string>().empty());
+  const auto verdict = judgement.at("verdict").get<std::string>();
+  EXPECT_EQ(judgement.at("why").get<std::string>().empty(), verdict == "agrees");
+  if (verdict == "not tested") {
+    EXPECT_EQ(judgement.at("kind"), "not tested");
+    return;
+  }
+  const double here = judgement.at("here").at("median");
+  EXPECT_TRUE(judgement.contains("low") || judgement.contains("high"));
+  const bool inside = here >= judgement.value("low", here) && here <= judgement.value("high", here);
+  if (verdict != "no verdict") {
+    EXPECT_EQ(verdict, inside ? "agrees" : "differs");
+  }
+  EXPECT_EQ(judgement.at("kind") == "factor", !judgement.at("stated").get<std::string>().empty());
+}
+
 /// What is measured whether a peer was built in or not.
 void expect_measured(const json& section) {
   const std::set<std::string> optional{"boot", "figure7", "figure8", "openldap"};
@@ -109,12 +129,7 @@ TEST_P(WholeReport, HasEverySectionInEveryForm) {
     SCOPED_TRACE(id);
     EXPECT_TRUE(ids.insert(id).second);
     expect_measured(section);
-    for (const json& judgement : section.at("judgements")) {
-      EXPECT_TRUE(judgement.at("agrees").is_boolean());
-      EXPECT_FALSE(judgement.at("paper").get<std::string>().empty());
-      EXPECT_FALSE(judgement.at("here").get<std::string>().empty());
-      EXPECT_EQ(judgement.at("why").get<std::string>().empty(), judgement.at("agrees").get<bool>());
-    }
+    for (const json& judgement : section.at("judgements")) expect_judged(judgement, "paper");
     EXPECT_NE(done.out.find(section.at("title").get<std::string>()), std::string::npos);
   }
   EXPECT_EQ(ids, GetParam().sections);
@@ -152,10 +167,7 @@ TEST_F(ReproduceToolTest, ProgramsUnderEpochsAreMeasured) {
     SCOPED_TRACE(section.at("id"));
     sections[section.at("id")] = section;
     for (const json& series : section.at("series")) expect_series(series);
-    for (const json& judgement : section.at("judgements")) {
-      EXPECT_FALSE(judgement.at("goal").get<std::string>().empty());
-      EXPECT_EQ(judgement.at("why").get<std::string>().empty(), judgement.at("agrees").get<bool>());
-    }
+    for (const json& judgement : section.at("judgements")) expect_judged(judgement, "goal");
     EXPECT_NE(done.out.find(section.at("title").get<std::string>()), std::string::npos);
   }
   ASSERT_EQ(sections.size(), 6u);
@@ -266,6 +278,37 @@ TEST_P(WholeReport, LeavesNothingBehind) {
     EXPECT_TRUE(entry.path().filename().string().starts_with(".")) << entry.path();
 }
 
+TEST_F(ReproduceToolTest, AllPapersMakeOneReportAndAStoppedRunGoesOn) {
+  const std::vector<std::string> all = {"reproduce",         "all",    "--quick",          "--disk",
+                                        directory_.string(), "--keep", path("kept"),       "--json",
+                                        path("report.json"), "--html", path("report.html")};
+  ToolRun done = run(all);
+  ASSERT_EQ(done.code, 0) << done.err;
+  const json report = json::parse(read(path("report.json")));
+  for (const Paper& paper : kPapers) {
+    const json& summary = report.at("summary").at(paper.name);
+    EXPECT_GT(summary.at("agree").get<int>() + summary.at("differ").get<int>() +
+                  summary.at("no verdict").get<int>(),
+              5)
+        << paper.name;
+    EXPECT_EQ(report.at("papers").at(paper.name).at("sections").size(), paper.sections.size());
+  }
+  EXPECT_NE(done.out.find("softwrap "), std::string::npos);
+  EXPECT_NE(done.err.find("are left"), std::string::npos) << "tells how long it will take";
+  std::istringstream page(read(path("report.html")));
+  boost::property_tree::ptree html;
+  EXPECT_NO_THROW(boost::property_tree::read_xml(page, html));
+
+  // As if it had been stopped before one of them: the others are not measured again.
+  std::filesystem::remove(path("kept") + "/mnemosyne-table6.json");
+  done = run(all);
+  ASSERT_EQ(done.code, 0) << done.err;
+  EXPECT_NE(done.err.find("table 6 "), std::string::npos);
+  EXPECT_EQ(done.err.find("table 5: "), std::string::npos) << done.err;
+  EXPECT_EQ(json::parse(read(path("report.json"))).at("papers").at("blurred").at("sections"),
+            report.at("papers").at("blurred").at("sections"));
+}
+
 TEST_F(ReproduceToolTest, RefusesWhatItDoesNotKnow) {
   const auto refused = [&](const std::vector<std::string>& arguments, const std::string& name) {
     const ToolRun done = run(arguments);
@@ -277,6 +320,7 @@ TEST_F(ReproduceToolTest, RefusesWhatItDoesNotKnow) {
   refused({"reproduce", "blurred", "--quick", "--only", "table5"}, "blurred has no 'table5'");
   refused({"reproduce", "mnemosyne", "--quick", "--full"}, "--full");
   refused({"reproduce", "mnemosyne", "--quick", "--runtime"}, "--runtime");
+  refused({"reproduce", "all", "--quick", "--only", "figure7"}, "--only");
   refused({"reproduce", "thynvm", "--quick", "--runtime", "--only", "figure7"}, "figure7");
   refused({"reproduce", "mnemosyne", "--quick", "--dir", path("no-such")}, "no-such");
 }

@@ -2,155 +2,23 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <filesystem>
+#include <fstream>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
+#include "measure/report_all.h"
+#include "measure/section_json.h"
 #include "measure/settings.h"
-#include "papers/blurred/evaluation/paper_blurred.h"
-#include "papers/mnemosyne/evaluation/paper_mnemosyne.h"
 #include "papers/mnemosyne/evaluation/reincarnation.h"
-#include "papers/mnemosyne/evaluation/stores.h"
-#include "papers/nvheaps/evaluation/others.h"
-#include "papers/nvheaps/evaluation/paper_nvheaps.h"
-#include "papers/nvheaps/evaluation/sections.h"
-#include "papers/pool.h"
-#include "papers/softwrap/evaluation/paper_softwrap.h"
-#include "papers/thynvm/evaluation/runtime.h"
-#include "papers/thynvm/evaluation/sections.h"
+#include "papers/thynvm/evaluation/paper_thynvm.h"
 #include "tools/command.h"
 #include "tools/lab/commands.h"
+#include "tools/lab/papers.h"
 
 namespace perdure::bench::reproduce {
 namespace {
-
-struct Experiment {
-  std::vector<std::string> ids;  // of the sections that it makes
-  std::vector<Section> (*measure)(const Settings&);
-};
-
-template <Section (*kMeasure)(const Settings&)>
-std::vector<Section> one_section(const Settings& settings) {
-  return {kMeasure(settings)};
-}
-
-enum class MemoryModel : std::uint8_t {
-  kEmulatedMemory,  // Settings::memory
-  kWriteBuffer,     // of SoftWrAP
-  kLineTimes,       // of NV-heaps
-  kSimulated,       // of ThyNVM
-  kReal,            // of `perdure run`
-};
-
-struct Paper {
-  std::string_view name;
-  std::string_view title;
-  std::string_view engine;  // of ours
-  bool has_peers;
-  std::vector<Experiment> experiments;
-  MemoryModel memory = MemoryModel::kEmulatedMemory;
-};
-
-const std::vector<Paper>& papers() {
-  static const std::vector<Paper> all = {
-      {paper::kName,
-       paper::kTitle,
-       papers::engine_name(papers::EngineKind::kMnemosyne),
-       true,
-       {
-           {{"table4"}, one_section<measure_store>},
-           {{"openldap"}, one_section<measure_ldap>},
-           {{"figure4", "figure5"}, measure_hash_table},
-           {{"table5"}, one_section<measure_trees>},
-           {{"table6"}, one_section<measure_log_throughput>},
-           {{"figure6"}, one_section<measure_truncation>},
-           {{"boot"}, one_section<measure_boot>},
-           {{"remap"}, one_section<measure_remap>},
-           {{"reincarnation"}, one_section<measure_reincarnation>},
-           {{"figure7"}, one_section<measure_latencies>},
-       }},
-      {paper_blurred::kName,
-       paper_blurred::kTitle,
-       "as each series names it",
-       false,
-       {
-           {{"figure9"}, one_section<measure_one_thread>},
-           {{"figure10"}, measure_threads},
-           {{"figure11"}, one_section<measure_value_sizes>},
-           {{"figure12"}, one_section<measure_transaction_sizes>},
-           {{"figure13"}, one_section<measure_log_sizes>},
-           {{"figure14"}, one_section<measure_recovery>},
-           {{"figure15"}, one_section<measure_idle_times>},
-           {{"figure16"}, one_section<measure_memory_latencies>},
-           {{"figure17", "table2"}, measure_adaptive},
-           {{"mixes"}, one_section<measure_mixes>},
-       }},
-      {paper_softwrap::kName,
-       paper_softwrap::kTitle,
-       "as each series names it",
-       false,
-       {
-           {{"table2"}, one_section<measure_wraps>},
-           {{"figure4"}, one_section<measure_store_times>},
-           {{"figure6"}, one_section<measure_arrivals>},
-           {{"figure7"}, one_section<measure_alias_tables>},
-           {{"figure8"}, one_section<measure_responses_over_time>},
-           {{"figure9"}, one_section<measure_wrap_threads>},
-           {{"figure10"}, one_section<measure_line_times>},
-           {{"figure11"}, one_section<measure_wrap_sizes>},
-           {{"figure12"}, one_section<measure_reuse>},
-           {{"figure14"}, one_section<measure_tree_inserts>},
-#ifdef PERDURE_WITH_SQLITE
-           {{"figure16"}, one_section<measure_tpcc>},
-#endif
-       },
-       MemoryModel::kWriteBuffer},
-      {nvheaps::paper::kName,
-       nvheaps::paper::kTitle,
-       "as each series names it",
-       false,
-       {
-           {{"table1"}, one_section<nvheaps::measure_operations>},
-           {{"figure4"}, one_section<nvheaps::measure_transaction_sizes>},
-           {{"figure5", "figure6", "engines", "reads"}, nvheaps::measure_benchmarks},
-           {{"figure7"}, one_section<nvheaps::measure_other_systems>},
-           {{"figure8"}, one_section<nvheaps::tell_of_memcached>},
-       },
-       MemoryModel::kLineTimes},
-      {thynvm::paper::kName,
-       thynvm::paper::kTitle,
-       "none: the memory system is simulated",
-       false,
-       {
-           {{"figure7", "figure8", "schemes", "epochs"}, thynvm::measure_micro},
-           {{"figure9", "figure10"}, thynvm::measure_stores},
-           {{"figure11", "programs"}, thynvm::measure_programs},
-           {{"figure12"}, one_section<thynvm::measure_table_sizes>},
-           {{"epoch-length", "nvm-latency"}, thynvm::measure_sensitivity},
-       },
-       MemoryModel::kSimulated},
-  };
-  return all;
-}
-const Paper& paper_called(const std::string& name) {
-  return *std::find_if(papers().begin(), papers().end(),
-                       [&](const Paper& paper) { return paper.name == name; });
-}
-
-/// --runtime: what the paper does to a simulated machine's memory, `perdure run` does to a program's.
-const Paper& runtime_of_thynvm() {
-  static const Paper paper = {thynvm::paper::kName,
-                              "perdure run: ThyNVM's checkpointing in software",
-                              "checkpoint::EpochStore",
-                              false,
-                              {
-                                  {{"slowdown", "pauses", "log"}, thynvm::measure_carried},
-                                  {{"steady"}, one_section<thynvm::measure_steady_load>},
-                                  {{"resume"}, one_section<thynvm::measure_resume>},
-                                  {{"criu"}, one_section<thynvm::measure_criu>},
-                              },
-                              MemoryModel::kReal};
-  return paper;
-}
 
 struct ReproduceOptions {
   std::string paper;
@@ -162,6 +30,7 @@ struct ReproduceOptions {
   bool quick = false;
   bool full = false;
   bool runtime = false;
+  std::string keep_dir = "reproduced";  // of all papers
   std::string json_file;
   std::string html_file;
 };
@@ -181,61 +50,6 @@ Settings settings_of(const ReproduceOptions& options) {
   if (options.runtime) settings.rules = settings.runtime.rules;
   if (options.repetitions != 0) settings.rules.repetitions = options.repetitions;
   return settings;
-}
-
-Evaluation begin_evaluation(const Paper& paper, const Settings& settings) {
-  Evaluation evaluation;
-  evaluation.environment = look_around();
-  evaluation.environment.domain = domain_name(DomainKind::kAdr);
-  evaluation.environment.engine = paper.engine;
-  evaluation.environment.dir = settings.dir;
-  evaluation.environment.seed = settings.seed;
-  evaluation.environment.rules = settings.rules;
-  if (paper.has_peers) {
-    if (peers().berkeley_db != nullptr) evaluation.environment.peers.emplace_back("Berkeley DB");
-    if (peers().tokyo_cabinet != nullptr)
-      evaluation.environment.peers.emplace_back("Tokyo Cabinet");
-    if (peers().serialize != nullptr)
-      evaluation.environment.peers.emplace_back("Boost.Serialization");
-  }
-  evaluation.paper = paper.title;
-  evaluation.setting = settings.name;
-  if (paper.memory == MemoryModel::kReal) {
-    evaluation.environment.domain = "process";
-    evaluation.environment.dir = settings.disk_dir;
-    evaluation.memory = "none, times are those of this machine with all that runs on it";
-    return evaluation;
-  }
-  if (paper.memory == MemoryModel::kSimulated) {
-    evaluation.memory =
-        "simulated: rows of DRAM answer in 40 ns (open) or 80, of NVM in 40, 128 (clean) or 368 "
-        "(dirty); the times below are simulated ones, the same on every machine";
-    return evaluation;
-  }
-  if (paper.memory == MemoryModel::kLineTimes) {
-    evaluation.latency_ns = nvheaps::kPcm.write_ns;
-    evaluation.memory = fmt::format(
-        "lines on their way to memory take {:g} ns (STTM) or {:g} (PCM), one after the other; DRAM "
-        "as it is",
-        nvheaps::kSttm.write_ns, nvheaps::kPcm.write_ns);
-    if (nvheaps::others().berkeley.make != nullptr)
-      evaluation.environment.peers.emplace_back("Berkeley DB");
-    if (nvheaps::others().sqlite.make != nullptr)
-      evaluation.environment.peers.emplace_back("SQLite");
-  } else if (paper.memory == MemoryModel::kWriteBuffer) {
-    evaluation.latency_ns = paper_softwrap::kLineNs;
-    evaluation.memory = fmt::format(
-        "a write-combining buffer of 8 lines for each thread, {:g} ns a line, {:g} ns a wait",
-        paper_softwrap::kLineNs, paper_softwrap::kWaitNs);
-  } else {
-    evaluation.latency_ns = settings.memory.latency_ns;
-    evaluation.gb_per_s = settings.memory.gb_per_s;
-    evaluation.memory =
-        fmt::format("{:g} ns more for every line flushed, run written through and wait, {:g} GB/s",
-                    settings.memory.latency_ns, settings.memory.gb_per_s);
-  }
-  evaluation.spin_error_ns = TscClock::spin_error_ns(evaluation.latency_ns);
-  return evaluation;
 }
 
 /// Refuses a section that the paper does not have.
@@ -271,7 +85,7 @@ void run(const ReproduceOptions& options) {
     if (std::none_of(experiment.ids.begin(), experiment.ids.end(),
                      [&](const std::string& id) { return wanted(options, id); }))
       continue;
-    for (Section& section : experiment.measure(settings)) {
+    for (Section& section : measure(paper, experiment, settings)) {
       if (wanted(options, section.id)) evaluation.sections.push_back(std::move(section));
     }
   }
@@ -281,6 +95,72 @@ void run(const ReproduceOptions& options) {
   if (!options.json_file.empty()) write_report(options.json_file, json_of(evaluation));
   if (!options.html_file.empty()) write_report(options.html_file, html_of(evaluation));
   std::fputs(text_of(evaluation).c_str(), stdout);
+}
+
+using Json = nlohmann::ordered_json;
+
+/// What an experiment of an earlier run of the same setting and seed found; nothing where there is none.
+std::optional<std::vector<Section>> kept(const std::string& file, const Settings& settings) {
+  std::ifstream stream(file);
+  const Json json = Json::parse(stream, nullptr, false);
+  if (!json.is_object() || json.value("setting", "") != settings.name ||
+      json.value("seed", std::uint64_t{0}) != settings.seed)
+    return std::nullopt;
+  std::vector<Section> sections;
+  for (const Json& one : json.at("sections")) sections.push_back(section_from(one));
+  return sections;
+}
+
+/// A file appears whole or not at all: a run that is stopped leaves none that is read as complete.
+void keep(const std::string& file, const Settings& settings, const std::vector<Section>& sections) {
+  Json json{{"setting", settings.name}, {"seed", settings.seed}, {"sections", Json::array()}};
+  for (const Section& section : sections) json["sections"].push_back(json_of(section));
+  write_report(file + ".part", json.dump() + "\n");
+  std::filesystem::rename(file + ".part", file);
+}
+
+/// Every paper, one after the other; what the directory holds of an earlier run is not measured again.
+void run_all(const ReproduceOptions& options) {
+  if (!options.only.empty() || options.runtime)
+    tools::refuse("all", "it takes neither --only nor --runtime");
+  for (const std::string& file : {options.json_file, options.html_file}) {
+    if (!file.empty()) write_report(file, "");
+  }
+  const auto start = std::chrono::steady_clock::now();
+  const auto seconds = [&] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  };
+  const Settings settings = settings_of(options);
+  std::filesystem::create_directories(options.keep_dir);
+  std::size_t total = 0;
+  for (const Paper& paper : papers()) total += paper.experiments.size();
+  std::size_t done = 0;
+  std::size_t measured = 0;
+  std::vector<Evaluation> evaluations;
+  for (const Paper& paper : papers()) {
+    Evaluation& evaluation = evaluations.emplace_back(begin_evaluation(paper, settings));
+    const double begun = seconds();
+    for (const Experiment& experiment : paper.experiments) {
+      const std::string name = fmt::format("{}-{}", paper.name, experiment.ids.front());
+      const std::string file = options.keep_dir + "/" + name + ".json";
+      std::optional<std::vector<Section>> sections = kept(file, settings);
+      if (!sections) {
+        sections = measure(paper, experiment, settings);
+        keep(file, settings, *sections);
+        ++measured;
+      }
+      for (Section& section : *sections) evaluation.sections.push_back(std::move(section));
+      ++done;
+      const double each = measured == 0 ? 0 : seconds() / static_cast<double>(measured);
+      fmt::print(stderr, "{}: {} of {} experiments after {:.0f} s, about {:.0f} s are left\n", name,
+                 done, total, seconds(), each * static_cast<double>(total - done));
+    }
+    evaluation.seconds = seconds() - begun;
+  }
+  tell_end(seconds());
+  if (!options.json_file.empty()) write_report(options.json_file, json_of(evaluations));
+  if (!options.html_file.empty()) write_report(options.html_file, html_of(evaluations));
+  std::fputs(text_of(evaluations).c_str(), stdout);
 }
 
 void add_worker(tools::Command app) {
@@ -304,9 +184,13 @@ void add_reproduce_command(tools::Command app) {
   auto options = std::make_shared<ReproduceOptions>();
   tools::Command command = app.add_subcommand(
       "reproduce", "Run a paper's evaluation on this machine, its values beside ours");
-  std::vector<std::string> names;
+  std::vector<std::string> names{"all"};
   for (const Paper& paper : papers()) names.emplace_back(paper.name);
-  command.add_option("paper", options->paper, "mnemosyne, blurred, softwrap, nvheaps or thynvm")
+  command
+      .add_option(
+          "paper", options->paper,
+          "mnemosyne, blurred, softwrap, nvheaps or thynvm; all: one after the other, with a "
+          "summary of what differs")
       .required()
       .one_of(names);
   command.add_option("--only", options->only, "only these, as in figure4,table5")
@@ -331,7 +215,10 @@ void add_reproduce_command(tools::Command app) {
   command.add_option("--reps", options->repetitions, "runs of each measurement").range(1, 1000);
   command.add_option("--json", options->json_file, "write the report as JSON into this file");
   command.add_option("--html", options->html_file, "write it as a page with charts into this file");
-  command.callback([options] { run(*options); });
+  command.add_option("--keep", options->keep_dir,
+                     "with all: keep results in this directory (default reproduced); what is there "
+                     "of the same setting and seed is not measured again");
+  command.callback([options] { options->paper == "all" ? run_all(*options) : run(*options); });
   add_worker(app);
 }
 

@@ -45,9 +45,4 @@ void race_along(Section& section, const std::vector<PaperSystem>& systems, Work 
         std::move(values[i]);
 }
 
-double gain_percent(const Section& section, const std::string& above, const std::string& below,
-                    std::size_t place) {
-  return (section.find(above)->at(place) / section.find(below)->at(place) - 1) * 100;
-}
-
 }  // namespace perdure::bench::reproduce

@@ -6,15 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "measure/judge.h"
 #include "measure/settings.h"
 #include "papers/blurred/evaluation/job_race.h"
 #include "papers/blurred/evaluation/paper_blurred.h"
 
 namespace perdure::bench::reproduce {
-
-inline constexpr std::array kAllWork = {Work::kSps, Work::kHash, Work::kRbTree, Work::kBTree,
-                                        Work::kStore};
 
 JobOptions job_options(const Settings& settings);
 
@@ -28,9 +24,5 @@ void race_along(Section& section, const std::vector<PaperSystem>& systems, Work 
                 const std::function<void(std::size_t place, JobOptions&)>& set,
                 const std::function<double(std::size_t place)>& scale = nullptr,
                 std::uint64_t warm_up = 300);
-
-/// By how many percent `above` is larger than `below` at a place.
-double gain_percent(const Section& section, const std::string& above, const std::string& below,
-                    std::size_t place);
 
 }  // namespace perdure::bench::reproduce

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Figures 16 and 17, Table II: slower memory, and the adaptive choice.
+#include <fmt/format.h>
+
 #include "papers/blurred/evaluation/blurred.h"
+#include "papers/blurred/evaluation/claims.h"
 
 namespace perdure::bench::reproduce {
 
@@ -16,17 +19,7 @@ Section measure_memory_latencies(const Settings& settings) {
              [&](std::size_t place, JobOptions& options) {
                options.memory.latency_ns = latencies[place];
              });
-  const std::size_t last = latencies.size() - 1;
-  const double fast = gain_percent(section, "BPPM", "BASE", 0);
-  const double slow = section.find("BPPM")->at(last) / section.find("BASE")->at(last);
-  const double vcbp = section.find("BP(VCBP)")->at(last) / section.find("BASE")->at(last);
-  const bool agrees = fast > 0 && slow > 1 + fast / 100 && vcbp > slow;
-  section.judgements.push_back(
-      {std::string(paper_blurred::kSlowMemory),
-       fmt::format(
-           "BPPM {:.0f} % over BASE at {:.0f} ns, {:.1f} times it at {:.0f} ns; VCBP {:.1f} times",
-           fast, latencies.front(), slow, latencies.back(), vcbp),
-       agrees, agrees ? "" : "See Figure 9 for what each system's transaction costs."});
+  paper_blurred::judge_memory_latencies(section);
   return section;
 }
 
@@ -45,9 +38,6 @@ std::vector<Section> measure_adaptive(const Settings& settings) {
                                 settings.blurred.warm_up));
   warm_up.missing.clear();
   warm_up.x = latencies;
-  std::vector<double> against_best;
-  std::vector<double> times;
-  std::string worst;
   for (std::size_t w = 0; w < kAllWork.size(); ++w) {
     const std::string work(work_name(kAllWork[w]));
     std::vector<std::vector<std::optional<Spread>>> rates(systems.size());
@@ -63,16 +53,6 @@ std::vector<Section> measure_adaptive(const Settings& settings) {
       for (std::size_t i = 0; i < systems.size(); ++i)
         rates[i].emplace_back(results[i].transactions_per_s);
       ms.emplace_back(results.back().warm_up_ms);
-      times.push_back(*ms.back());
-      const double best =
-          std::max(results[0].transactions_per_s.median, results[1].transactions_per_s.median);
-      const double part = results[2].transactions_per_s.median / best;
-      if (against_best.empty() || part < seen(against_best).low)
-        worst = fmt::format(
-            "{} at {:.0f} ns: {:.2f} of the better mode. A ring of BPPM-A has both logs: its "
-            "buffered mode has a quarter of BP(VCBP)'s and fills it four times as often.",
-            work, latencies[place], part);
-      against_best.push_back(part);
       for (std::size_t i = 0; i < paper_blurred::kLatenciesNs.size(); ++i) {
         if (paper_blurred::kLatenciesNs[i] == latencies[place])
           paper_ms[place] = paper_blurred::kTable2[w].ms[i];
@@ -84,13 +64,8 @@ std::vector<Section> measure_adaptive(const Settings& settings) {
     warm_up.add_values(work, "ms", Origin::kPerdure, ms);
     warm_up.add_values("paper: " + work, "ms", Origin::kPaper, paper_ms);
   }
-  const bool keeps_up = seen(against_best).low >= 0.9;
-  choice.judgements.push_back({std::string(paper_blurred::kAdaptive),
-                               range_text(seen(against_best), " of the better mode"), keeps_up,
-                               keeps_up ? "" : worst});
-  const bool quick = seen(times).high < 1000;
-  warm_up.judgements.push_back({std::string(paper_blurred::kWarmUp), range_text(seen(times), " ms"),
-                                quick, quick ? "" : "The emulated latency is most of it."});
+  paper_blurred::judge_adaptive(choice);
+  paper_blurred::judge_warm_up(warm_up);
   return {choice, warm_up};
 }
 

@@ -1,33 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Figures 9 and 10: every system on every workload, one thread and several.
+#include <thread>
+
+#include <fmt/format.h>
+
 #include "papers/blurred/evaluation/blurred.h"
+#include "papers/blurred/evaluation/claims.h"
 
 namespace perdure::bench::reproduce {
-namespace {
-
-double mean(const std::vector<double>& values) {
-  double sum = 0;
-  for (const double value : values) sum += value;
-  return sum / static_cast<double>(values.size());
-}
-
-/// Holds a gain over all workloads against the paper's. It agrees when it is one, and its mean within the tolerance.
-void judge_gain(Section& section, const std::string& above, const std::string& below,
-                const paper_blurred::Gain& paper, const std::string& why) {
-  std::vector<double> gains;
-  for (std::size_t i = 0; i < section.x.size(); ++i)
-    gains.push_back(gain_percent(section, above, below, i));
-  const double found = mean(gains);
-  const bool agrees =
-      found > 0 && found >= paper.mean / kTolerance && found <= paper.mean * kTolerance;
-  section.judgements.push_back(
-      {std::string(paper.text),
-       fmt::format("{}, mean {:.0f} %", range_text(seen(gains), " %"), found), agrees,
-       agrees ? "" : why});
-}
-
-}  // namespace
-
 Section measure_one_thread(const Settings& settings) {
   const std::vector<PaperSystem> systems = {kBaseSystem, kMne, kXil,       kVcbp,
                                             kBppm,       kNp,  kOurDefault};
@@ -46,6 +26,7 @@ Section measure_one_thread(const Settings& settings) {
   std::vector<std::vector<std::optional<Spread>>> values(systems.size());
   for (std::size_t i = 0; i < kAllWork.size(); ++i) {
     section.x.push_back(static_cast<double>(i + 1));
+    section.places.emplace_back(work_name(kAllWork[i]));
     tell_progress("figure 9: " + std::string(work_name(kAllWork[i])), i, kAllWork.size());
     const std::vector<JobResult> results =
         race_jobs(systems, kAllWork[i], job_options(settings), settings.rules);
@@ -60,33 +41,7 @@ Section measure_one_thread(const Settings& settings) {
     const std::string name(system.name);
     section.add_ratio(name + " / BASE", name, "BASE");
   }
-  std::string costs = "SPS, microseconds for a transaction:";
-  for (const PaperSystem& system : systems)
-    costs += fmt::format(" {} {:.2f}{}", system.name,
-                         1e6 / section.find(std::string(system.name))->at(0),
-                         system.name == systems.back().name ? "." : ",");
-  judge_gain(section, "BPPM", "BASE", paper_blurred::kOverBase, costs);
-  judge_gain(section, "BPPM", "MNE", paper_blurred::kOverMnemosyne, costs);
-  judge_gain(section, "BP(XIL)", "BASE", paper_blurred::kInLog, costs);
-  judge_gain(section, "BP(VCBP)", "BASE", paper_blurred::kVolatileCheckpoint,
-             "A bulk persist here writes back the lines that the log names, each once; the paper's "
-             "writes back the whole cache. " +
-                 costs);
-  std::vector<double> degradations;
-  std::vector<double> removed;
-  for (std::size_t i = 0; i < section.x.size(); ++i) {
-    const double np = section.find("NP")->at(i);
-    const double base = section.find("BASE")->at(i);
-    degradations.push_back((1 - base / np) * 100);
-    const double overhead = 1 / base - 1 / np;
-    removed.push_back((1 / base - 1 / section.find("BPPM")->at(i)) / overhead * 100);
-  }
-  const double degradation = mean(degradations);
-  const bool agrees = degradation >= paper_blurred::kDegradation / kTolerance && mean(removed) > 25;
-  section.judgements.push_back(
-      {std::string(paper_blurred::kDegradationText),
-       fmt::format("{:.0f} %; BPPM removes {:.0f} % of it", degradation, mean(removed)), agrees,
-       agrees ? "" : costs});
+  paper_blurred::judge_one_thread(section);
   return section;
 }
 
@@ -118,24 +73,7 @@ std::vector<Section> measure_threads(const Settings& settings) {
       section.add_values(name + ", aborts", "%", Origin::kPerdure, aborts[i]).charted = false;
     }
   }
-  std::string found;
-  bool agrees = true;
-  for (const Work work : {Work::kHash, Work::kRbTree}) {
-    const std::string name = fmt::format("{}: BPPM", work_name(work));
-    const Series* rate = section.find(name);
-    const Series* aborts = section.find(name + ", aborts");
-    const std::size_t last = section.x.size() - 1;
-    agrees = agrees && rate->at(1) > rate->at(0);
-    found += fmt::format(
-        "{}{} {:.0f}k tx/s with 1 thread, {:.0f}k with 2, {:.0f}k with {:.0f} ({:.0f} % aborts)",
-        found.empty() ? "" : "; ", name, rate->at(0) / 1e3, rate->at(1) / 1e3, rate->at(last) / 1e3,
-        section.x[last], aborts->at(last));
-  }
-  section.judgements.push_back(
-      {std::string(paper_blurred::kThreads), found, agrees,
-       agrees ? ""
-              : "The second thread's gain is lost to what both share: the commit clock, the "
-                "structure's lines, this machine's two cores."});
+  paper_blurred::judge_threads(section, std::thread::hardware_concurrency());
   return {section};
 }
 

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Figures 11 to 15: how the hash table depends on the sizes of values, transactions and logs, and on idle time.
+#include <fmt/format.h>
+
 #include "papers/blurred/evaluation/blurred.h"
+#include "papers/blurred/evaluation/claims.h"
 
 namespace perdure::bench::reproduce {
 namespace {
 
 const std::vector<PaperSystem> kFour = {kBaseSystem, kMne, kBppm, kNp};
-
-bool grows(const Series& series) { return series.values.back()->median > series.at(0); }
 
 }  // namespace
 
@@ -22,20 +23,7 @@ Section measure_value_sizes(const Settings& settings) {
   for (std::size_t i = 0; i < sizes.size(); ++i)
     bytes.emplace_back(section.find("BPPM")->at(i) * section.x[i] / 1e6);
   section.add_values("BPPM, values", "MB/s", Origin::kDerived, bytes).charted = false;
-  const double small = gain_percent(section, "BPPM", "BASE", 0);
-  const double large = gain_percent(section, "BPPM", "BASE", sizes.size() - 1);
-  const bool agrees = !grows(*section.find("BPPM")) && grows(*section.find("BPPM, values")) &&
-                      small > large && large > 0;
-  section.judgements.push_back({std::string(paper_blurred::kValues),
-                                fmt::format("BPPM over BASE {:.0f} % at {:.0f} B, {:.0f} % at "
-                                            "{:.0f} B; values at {:.0f} and {:.0f} MB/s",
-                                            small, section.x.front(), large, section.x.back(),
-                                            *bytes.front(), *bytes.back()),
-                                agrees,
-                                agrees ? ""
-                                       : "A large value takes execution in log 16 bytes for each "
-                                         "8, in lines that each are flushed at the whole latency; "
-                                         "BASE and MNE stream theirs at the emulated bandwidth."});
+  paper_blurred::judge_value_sizes(section);
   return section;
 }
 
@@ -49,19 +37,7 @@ Section measure_transaction_sizes(const Settings& settings) {
       section, kFour, Work::kHash, settings, "", "operations/s",
       [&](std::size_t place, JobOptions& options) { options.operations = sizes[place]; },
       [&](std::size_t place) { return section.x[place]; });
-  const auto growth = [&](const std::string& name) {
-    const Series* series = section.find(name);
-    return series->at(sizes.size() - 1) / series->at(0);
-  };
-  const bool agrees = growth("BASE") > 1.1 && growth("BPPM") > 1.1 && growth("NP") < growth("BASE");
-  section.judgements.push_back(
-      {std::string(paper_blurred::kTransactions),
-       fmt::format("from {:.0f} to {:.0f} operations BASE does {:.2f} times as many a second, MNE "
-                   "{:.2f}, BPPM {:.2f}, NP "
-                   "{:.2f}",
-                   section.x.front(), section.x.back(), growth("BASE"), growth("MNE"),
-                   growth("BPPM"), growth("NP")),
-       agrees, agrees ? "" : "What a wait costs is the smaller part of an operation here."});
+  paper_blurred::judge_transaction_sizes(section);
   return section;
 }
 
@@ -70,22 +46,13 @@ Section measure_log_sizes(const Settings& settings) {
   Section section = begin_section("figure13", "Figure 13: impact of the log size on throughput",
                                   "log (KiB)", "BPPM on every workload of Figure 9, one thread.");
   for (const std::uint64_t size : sizes) section.x.push_back(static_cast<double>(size));
-  std::string found;
-  bool agrees = true;
   for (const Work work : kAllWork) {
     const std::string prefix = std::string(work_name(work)) + ": ";
     race_along(
         section, {kBppm}, work, settings, prefix, "tx/s",
         [&](std::size_t place, JobOptions& options) { options.log_bytes = sizes[place] << 10; });
-    const Series* rate = section.find(prefix + "BPPM");
-    const double growth = rate->at(sizes.size() - 1) / rate->at(0);
-    agrees = agrees && growth > 0.95;
-    found += fmt::format("{}{} {:.2f}", found.empty() ? "the largest against the smallest: " : ", ",
-                         work_name(work), growth);
   }
-  section.judgements.push_back(
-      {std::string(paper_blurred::kLogs), found, agrees,
-       agrees ? "" : "A larger log is colder: its next line is no longer in the cache."});
+  paper_blurred::judge_log_sizes(section);
   return section;
 }
 
@@ -128,19 +95,7 @@ Section measure_recovery(const Settings& settings) {
   section.add_values("paper: recovery", "us", Origin::kPaper, paper);
   section.missing = "The paper gives its ends in the text.";
   section.log_y = true;
-  const double small = *most.front();
-  const double large = *most.back();
-  const bool agrees = large > small && small <= kTolerance * paper_blurred::kRecoverySmallUs;
-  section.judgements.push_back(
-      {std::string(paper_blurred::kRecovery),
-       fmt::format("at most {:.0f} us at {:.0f} KiB, {:.0f} us at {:.0f} KiB", small,
-                   section.x.front(), large, section.x.back()),
-       agrees,
-       agrees ? ""
-              : "3.2 us are 1,600 records of 16 bytes each in 2 ns: the paper's time is that of a "
-                "scan. Ours also judges every "
-                "record, sorts, replays, forces the home lines at the emulated latency, and "
-                "empties the log."});
+  paper_blurred::judge_recovery(section);
   return section;
 }
 
@@ -158,21 +113,7 @@ Section measure_idle_times(const Settings& settings) {
                options.idle_part = idle[place] / 100.0;
                options.value_bytes = 1024;
              });
-  std::vector<double> over_sync;
-  std::vector<double> over_async;
-  for (std::size_t i = 0; i < idle.size(); ++i) {
-    over_sync.push_back(gain_percent(section, "BPPM", "MNE", i));
-    over_async.push_back(gain_percent(section, "BPPM", "MNE-ASYNC", i));
-  }
-  const bool agrees = seen(over_sync).low > 0 && seen(over_async).low > 0;
-  section.judgements.push_back(
-      {std::string(paper_blurred::kIdle),
-       fmt::format("BPPM over MNE {}, over MNE-ASYNC {}", range_text(seen(over_sync), " %"),
-                   range_text(seen(over_async), " %")),
-       agrees,
-       agrees ? ""
-              : "At 1024 B execution in log flushes 2 KiB of records, each line at the whole "
-                "latency; MNE's log streams 1 KiB."});
+  paper_blurred::judge_idle_times(section);
   return section;
 }
 

@@ -2,6 +2,7 @@
 // The workloads of Blurred Persistence's Table I, on any engine of ours.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -14,6 +15,8 @@
 namespace perdure::bench::reproduce {
 
 enum class Work : std::uint8_t { kSps, kHash, kRbTree, kBTree, kStore };
+inline constexpr std::array kAllWork = {Work::kSps, Work::kHash, Work::kRbTree, Work::kBTree,
+                                        Work::kStore};
 inline constexpr std::string_view work_name(Work work) {
   switch (work) {
     case Work::kSps: return "SPS";

@@ -6,10 +6,12 @@
 #include <array>
 #include <chrono>
 
+#include <fmt/format.h>
+
 #include "bench/frame_rows.h"
 #include "bench/system.h"
-#include "measure/judge.h"
 #include "measure/settings.h"
+#include "papers/mnemosyne/evaluation/claims.h"
 #include "papers/mnemosyne/evaluation/paper_mnemosyne.h"
 #include "papers/mnemosyne/evaluation/stores.h"
 #include "perdure/address_space.h"
@@ -55,15 +57,7 @@ Section measure_boot(const Settings& settings) {
   section.add("first touch of a page", "us", Origin::kPerdure).values = std::move(touch);
   section.add_values("paper: each GB", "ms/GiB", Origin::kPaper,
                      std::vector<std::optional<double>>(section.x.size(), paper::kBootMsPerGib));
-  const std::size_t last = section.x.size() - 1;
-  const double found = section.find("reconstruct, each GiB")->at(last);
-  const bool agrees = found <= kTolerance * paper::kBootMsPerGib;
-  section.judgements.push_back(
-      {std::string(paper::kBoot),
-       fmt::format("{:.1f} ms per GiB, measured with {:.0f} MiB", found, section.x[last]), agrees,
-       agrees ? ""
-              : fmt::format("An entry takes {:.0f} ns to read, check and index.",
-                            found * 1e6 / (1 << 18))});
+  paper::judge_boot(section);
   return section;
 }
 
@@ -130,19 +124,7 @@ Section measure_remap(const Settings& settings) {
   section.add("remap", "ms", Origin::kPerdure).values = std::move(remap);
   section.add_values("paper: remap", "ms", Origin::kPaper,
                      std::vector<std::optional<double>>(section.x.size(), paper::kRemapMs));
-  // The paper does not say how many regions its workloads have: few.
-  const double found = section.find("remap")->at(0);
-  const std::size_t last = section.x.size() - 1;
-  const double each = slope(section, *section.find("remap"), 0, last);
-  const bool agrees = found <= kTolerance * paper::kRemapMs;
-  section.judgements.push_back(
-      {std::string(paper::kRemap),
-       fmt::format("{:.2f} ms with {:.0f} region{}, {:.3f} ms more for each further one", found,
-                   section.x[0], section.x[0] == 1 ? "" : "s", each),
-       agrees,
-       agrees ? ""
-              : fmt::format("{:.2f} ms of it do not depend on the number of regions.",
-                            found - each * section.x[0])});
+  paper::judge_remap(section);
   return section;
 }
 

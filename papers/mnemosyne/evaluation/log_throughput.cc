@@ -1,55 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Table 6: throughput of the commit-record log ("base") and the torn-bit log.
 #include "bench/log_rows.h"
-#include "measure/judge.h"
 #include "measure/settings.h"
+#include "papers/mnemosyne/evaluation/claims.h"
 #include "papers/mnemosyne/evaluation/paper_mnemosyne.h"
 
 namespace perdure::bench::reproduce {
-namespace {
-
-void judge(Section& section, const Settings& settings) {
-  const Series& gain = *section.find("tornbit / base");
-  std::vector<double> small;
-  std::vector<double> large;
-  for (std::size_t i = 0; i < section.x.size(); ++i)
-    (section.x[i] < paper::kSmallValueBytes ? small : large).push_back(gain.at(i));
-  const auto append_ns = [&](const char* log, std::size_t place) {
-    return section.x[place] / section.find(log)->at(place) * 1e3;
-  };
-  const std::size_t last = section.x.size() - 1;
-  // An append is one run written through and one wait; the base's commit record is one more of
-  // each. What is left besides them and the bandwidth is software.
-  const auto costs = [&](std::size_t place) {
-    const double latency = settings.memory.latency_ns;
-    const double on_the_way = section.x[place] / settings.memory.gb_per_s;
-    const double base = append_ns("base", place);
-    const double tornbit = append_ns("tornbit", place);
-    return fmt::format(
-        "At {:.0f} B an append takes the base {:.0f} ns and the torn-bit log {:.0f} ns. The "
-        "bandwidth accounts for {:.0f} ns of each; the commit record's own latencies are {:.0f} "
-        "ns, and packing torn bits takes {:.0f} ns more than plain copying.",
-        section.x[place], base, tornbit, on_the_way, 2 * latency,
-        (tornbit - on_the_way - 2 * latency) - (base - on_the_way - 4 * latency));
-  };
-  if (!small.empty()) {
-    const Seen found = seen(small);
-    const bool agrees = found.low > 1 && found.high <= 2 * kTolerance;
-    section.judgements.push_back({std::string(paper::kTornbitSmall),
-                                  range_text(found, " times the base"), agrees,
-                                  agrees ? "" : costs(0)});
-  }
-  if (!large.empty()) {
-    const Seen found = seen(large);
-    const bool agrees = found.high < 1;
-    section.judgements.push_back({std::string(paper::kTornbitLarge),
-                                  range_text(found, " times the base"), agrees,
-                                  agrees ? "" : costs(last)});
-  }
-}
-
-}  // namespace
-
 Section measure_log_throughput(const Settings& settings) {
   Section section;
   section.id = "table6";
@@ -87,7 +43,7 @@ Section measure_log_throughput(const Settings& settings) {
   };
   add_paper("base", [](const paper::LogThroughput& row) { return row.base; });
   add_paper("tornbit", [](const paper::LogThroughput& row) { return row.tornbit; });
-  judge(section, settings);
+  paper::judge_logs(section);
   return section;
 }
 

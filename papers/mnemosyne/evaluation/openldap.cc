@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Table 4, OpenLDAP: adds to a directory kept in persistent memory, against the database that slapd brings.
+#include <fmt/format.h>
+
 #include "bench/ldap/ldap_commands.h"
-#include "measure/judge.h"
 #include "measure/settings.h"
+#include "papers/mnemosyne/evaluation/claims.h"
 #include "papers/mnemosyne/evaluation/paper_mnemosyne.h"
 
 namespace perdure::bench::reproduce {
@@ -33,15 +35,7 @@ Section measure_ldap(const Settings& settings) {
   section.add_ratio("perdure / back-mdb", "perdure", "back-mdb");
   section.add_values("paper: back-mnemosyne", "adds/s", Origin::kPaper, {paper::kLdapMnemosyne});
   section.add_values("paper: back-bdb", "adds/s", Origin::kPaper, {paper::kLdapBerkeley});
-  const double gain = section.find("perdure / back-mdb")->at(0);
-  const double papers = paper::kLdapMnemosyne / paper::kLdapBerkeley;
-  section.judgements.push_back(
-      {std::string(paper::kLdapGain), fmt::format("{:.2f} times", gain),
-       gain >= papers / kTolerance,
-       gain >= papers / kTolerance
-           ? ""
-           : fmt::format("Our server adds {:.0f} entries a second, back-mdb {:.0f}.",
-                         section.find("perdure")->at(0), section.find("back-mdb")->at(0))});
+  paper::judge_ldap(section);
   return section;
 }
 

@@ -4,12 +4,13 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <cmath>
 #include <csignal>
 
+#include <fmt/format.h>
+
 #include "bench/system.h"
-#include "measure/judge.h"
 #include "measure/settings.h"
+#include "papers/mnemosyne/evaluation/claims.h"
 #include "papers/mnemosyne/evaluation/paper_mnemosyne.h"
 #include "papers/mnemosyne/evaluation/stores.h"
 #include "papers/pool.h"
@@ -65,38 +66,6 @@ Opening kill_and_open(const Settings& settings, std::uint64_t transactions) {
                                  static_cast<double>(pool.recovery().records_replayed);
   return {words, whole.count(), static_cast<double>(pool.recovery().nanoseconds) / 1e6,
           static_cast<double>(core_of(pool).heap_rebuild_nanoseconds()) / 1e6};
-}
-
-void judge(Section& section) {
-  std::vector<double> each;
-  const Series& per_transaction = *section.find("replay, each transaction");
-  for (const std::optional<Spread>& value : per_transaction.values) {
-    if (value) each.push_back(value->median);
-  }
-  std::vector<double> whole;
-  for (std::size_t i = 0; i < section.x.size(); ++i) whole.push_back(section.find("open")->at(i));
-  const Seen opened = seen(whole);
-  const std::size_t last = section.x.size() - 1;
-  const bool quick = opened.high < paper::kReincarnationMs;
-  section.judgements.push_back(
-      {std::string(paper::kReincarnation), range_text(opened, " ms"), quick,
-       quick ? ""
-             : fmt::format("With {:.0f} transactions replaying takes {:.1f} ms, the heap {:.1f} ms "
-                           "and the rest {:.1f} ms.",
-                           section.x[last], section.find("replay")->at(last),
-                           section.find("heap rebuild")->at(last),
-                           section.find("map and check")->at(last))});
-  if (each.empty()) return;
-  const Seen found = seen(each);
-  const bool agrees = within(found, paper::kReplayUs.low, paper::kReplayUs.high);
-  section.judgements.push_back(
-      {std::string(paper::kReplayUs.text), range_text(found, " us"), agrees,
-       agrees
-           ? ""
-           : fmt::format("A transaction has {:.0f} words to replay, so a word takes {:.0f} ns; "
-                         "the paper's need not be of that size.",
-                         section.find("words, each transaction")->at(last),
-                         each.back() * 1e3 / section.find("words, each transaction")->at(last))});
 }
 
 }  // namespace
@@ -183,7 +152,7 @@ Section measure_reincarnation(const Settings& settings) {
   };
   add_paper("remap", paper::kRemapMs);
   add_paper("scavenge the heap", paper::kScavengeMs);
-  judge(section);
+  paper::judge_reincarnation(section);
   return section;
 }
 

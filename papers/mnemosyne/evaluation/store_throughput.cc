@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Table 4, Tokyo Cabinet: a B+ tree in persistent memory against a store that syncs its file after
 // every update.
-#include "measure/judge.h"
+#include <fmt/format.h>
+
 #include "measure/settings.h"
 #include "papers/mnemosyne/evaluation/churn.h"
+#include "papers/mnemosyne/evaluation/claims.h"
 #include "papers/mnemosyne/evaluation/paper_mnemosyne.h"
 
 namespace perdure::bench::reproduce {
@@ -62,25 +64,7 @@ Section measure_store(const Settings& settings) {
   }
   section.add_values("paper: Mnemosyne", "updates/s", Origin::kPaper, mnemosyne);
   section.add_values("paper: Tokyo Cabinet, msync", "updates/s", Origin::kPaper, msync);
-  if (const Series* ratio = section.find("perdure / Tokyo Cabinet")) {
-    const Seen found = seen({ratio->at(0), ratio->at(1)});
-    Judgement judgement{std::string(paper::kStoreGain.text),
-                        range_text(found, "x"),
-                        within(found, paper::kStoreGain.low, paper::kStoreGain.high),
-                        {}};
-    if (!judgement.agrees) {
-      for (std::size_t i = 0; i < theirs.size(); ++i) {
-        const double all_us = 1e6 / theirs[i].updates_per_s.median;
-        judgement.why += fmt::format(
-            "{}At {:.0f} B an update takes Tokyo Cabinet {:.1f} us here ({:.1f} us of it the "
-            "emulated device) and {:.0f} us in the paper, ours {:.1f} us and Mnemosyne {:.0f} us.",
-            i == 0 ? "" : " ", section.x[i], all_us, theirs[i].device_us,
-            1e6 / paper::kTable4[i].msync_on_pcm_disk, 1e6 / ours[i].updates_per_s.median,
-            1e6 / paper::kTable4[i].mnemosyne);
-      }
-    }
-    section.judgements.push_back(std::move(judgement));
-  }
+  paper::judge_store(section);
   return section;
 }
 

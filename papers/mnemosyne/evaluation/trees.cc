@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Table 5: inserting into a red-black tree in persistent memory against serialising a whole one.
 #include <algorithm>
-#include <cmath>
 #include <numeric>
+
+#include <fmt/format.h>
 
 #include "bench/system.h"
 #include "bench/workload.h"
-#include "measure/judge.h"
 #include "measure/settings.h"
+#include "papers/mnemosyne/evaluation/claims.h"
 #include "papers/mnemosyne/evaluation/paper_mnemosyne.h"
 #include "papers/mnemosyne/evaluation/stores.h"
 #include "papers/pool.h"
@@ -79,54 +80,6 @@ Serialization serialize_us(const Settings& settings, std::uint64_t nodes) {
   return {spread_of(std::move(runs)), disk.busy_ns() / 1e3 / (settings.rules.repetitions + 1)};
 }
 
-void judge(Section& section) {
-  const Series& inserts = *section.find("insert");
-  const std::size_t last = section.x.size() - 1;
-  const double growth = inserts.at(last) / inserts.at(0);
-  const double paper_growth = paper::kTable5.back().insert_us / paper::kTable5.front().insert_us;
-  const Seen found{growth, growth};
-  const bool flat = within(found, 1, paper_growth);
-  section.judgements.push_back(
-      {std::string(paper::kTreeGrowth),
-       fmt::format("{:.1f} us at {:.0f} nodes, {:.1f} us at {:.0f}", inserts.at(0), section.x[0],
-                   inserts.at(last), section.x[last]),
-       flat,
-       flat ? ""
-            : fmt::format("It grows by a factor of {:.1f}, in the paper by {:.1f}: {:.0f} ns for "
-                          "each doubling of the tree.",
-                          growth, paper_growth,
-                          (inserts.at(last) - inserts.at(0)) * 1e3 /
-                              std::log2(section.x[last] / section.x[0]))});
-  const Series* ratio = section.find("inserts per serialization");
-  if (ratio == nullptr) return;
-  std::vector<double> shares;
-  for (std::size_t i = 0; i <= last; ++i) shares.push_back(100 * ratio->at(i) / section.x[i]);
-  const Seen share = seen(shares);
-  // The paper's own table says 9.5 to 18 %, its text 10 %.
-  std::vector<double> printed;
-  for (const paper::TreeRow& row : paper::kTable5)
-    printed.push_back(100 * row.inserts_per_serialization / static_cast<double>(row.nodes));
-  const Seen stated = seen(printed);
-  const bool agrees = within(share, stated.low, stated.high);
-  Judgement judgement{
-      std::string(paper::kTreeShare) + fmt::format(" ({} in its table)", range_text(stated, " %")),
-      range_text(share, " %"),
-      agrees,
-      {}};
-  if (!agrees) {
-    const double device = section.find("serialize: device")->at(last);
-    judgement.why = fmt::format(
-        "At {:.0f} nodes serialising takes {:.0f} us, {:.0f} us of it the emulated device and the "
-        "rest Boost; each node takes {:.0f} ns, while an insert takes {:.0f} ns ({:.0f} and "
-        "{:.0f} ns in the paper's largest tree).",
-        section.x[last], section.find("serialize")->at(last), device,
-        section.find("serialize")->at(last) / section.x[last] * 1e3, inserts.at(last) * 1e3,
-        paper::kTable5.back().serialize_us / static_cast<double>(paper::kTable5.back().nodes) * 1e3,
-        paper::kTable5.back().insert_us * 1e3);
-  }
-  section.judgements.push_back(std::move(judgement));
-}
-
 }  // namespace
 
 Section measure_trees(const Settings& settings) {
@@ -177,7 +130,7 @@ Section measure_trees(const Settings& settings) {
   add_paper("serialize", "us", [](const paper::TreeRow& row) { return row.serialize_us; });
   add_paper("inserts per serialization", "x",
             [](const paper::TreeRow& row) { return row.inserts_per_serialization; });
-  judge(section);
+  paper::judge_trees(section);
   return section;
 }
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "measure/judge.h"
+#include <fmt/format.h>
+
 #include "measure/settings.h"
 #include "papers/mnemosyne/evaluation/churn.h"
+#include "papers/mnemosyne/evaluation/claims.h"
 #include "papers/mnemosyne/evaluation/paper_mnemosyne.h"
 
 namespace perdure::bench::reproduce {
@@ -9,44 +11,6 @@ namespace {
 
 std::string decrease_name(unsigned idle_percent) {
   return fmt::format("decrease, {} % idle", idle_percent);
-}
-
-void judge(Section& section, const Settings& settings) {
-  std::vector<double> relaxed;
-  for (const unsigned idle : settings.idle_percent) {
-    const Series* decrease = section.find(decrease_name(idle));
-    for (std::size_t i = 0; i < section.x.size(); ++i) {
-      if (idle >= 50) relaxed.push_back(decrease->at(i));
-    }
-  }
-  const auto latencies = [&](unsigned idle, std::size_t place) {
-    return fmt::format(
-        "At {:.0f} B and {} % idle an insert takes {:.2f} us synchronously, {:.2f} us with the "
-        "truncation in the background, which lets the program wait for {:.1f} % of its time.",
-        section.x[place], idle,
-        section.find(fmt::format("synchronous, {} % idle", idle))->at(place),
-        section.find(fmt::format("asynchronous, {} % idle", idle))->at(place),
-        section.find(fmt::format("asynchronous stalled, {} % idle", idle))->at(place));
-  };
-  const std::size_t last = section.x.size() - 1;
-  if (!relaxed.empty()) {
-    const Seen found = seen(relaxed);
-    const bool agrees = within(found, paper::kTruncationGain.low, paper::kTruncationGain.high);
-    section.judgements.push_back({std::string(paper::kTruncationGain.text), range_text(found, " %"),
-                                  agrees,
-                                  agrees ? "" : latencies(settings.idle_percent.front(), last)});
-  }
-  for (const unsigned idle : settings.idle_percent) {
-    if (idle >= 50) continue;
-    const double decrease = section.find(decrease_name(idle))->at(last);
-    const bool agrees = decrease <= paper::kTruncationLoss.low &&
-                        decrease >= -kTolerance * paper::kTruncationLoss.high;
-    section.judgements.push_back(
-        {std::string(paper::kTruncationLoss.text),
-         fmt::format("{:.0f} B: {} by {:.0f} %", section.x[last],
-                     decrease > 0 ? "lowers it" : "raises it", std::abs(decrease)),
-         agrees, agrees ? "" : latencies(idle, last)});
-  }
 }
 
 }  // namespace
@@ -115,7 +79,7 @@ Section measure_truncation(const Settings& settings) {
   const std::vector<std::optional<double>> to(section.x.size(), paper::kTruncationGain.high);
   section.add_values("paper: from (50 and 90 % idle)", "%", Origin::kPaper, from);
   section.add_values("paper: to (50 and 90 % idle)", "%", Origin::kPaper, to);
-  judge(section, settings);
+  paper::judge_truncation(section, settings.idle_percent);
   return section;
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Figure 4: throughput and the size of transactions.
-#include "measure/judge.h"
+#include <fmt/format.h>
+
+#include "papers/nvheaps/evaluation/claims.h"
 #include "papers/nvheaps/evaluation/paper_nvheaps.h"
 #include "papers/nvheaps/evaluation/raw_layer.h"
 #include "papers/nvheaps/evaluation/safe_layer.h"
@@ -77,33 +79,7 @@ Section measure_transaction_sizes(const Settings& settings) {
                "updates/s", Origin::kPerdure)
           .values = std::move(rates[i][threads - 1]);
   }
-  const auto at = [&](std::string_view engine, unsigned threads, std::size_t place) {
-    return section.find(fmt::format("{}, {} thread{}", engine, threads, threads == 1 ? "" : "s"))
-        ->at(place);
-  };
-  const std::size_t last = section.x.size() - 1;
-  std::size_t four = 0;
-  while (four < last && section.x[four] < 4) ++four;
-  const double first_part = at("mnemosyne", 1, four) / at("mnemosyne", 1, 0);
-  const double rest = at("mnemosyne", 1, last) / at("mnemosyne", 1, four);
-  judge(section, paper::kAmortised,
-        fmt::format("{:.0f} in a transaction gain {:.1f}x, {:.0f} a further {:.1f}x (undo-objects "
-                    "{:.1f}x and {:.1f}x)",
-                    section.x[four], first_part, section.x[last], rest,
-                    at("undo-objects", 1, four) / at("undo-objects", 1, 0),
-                    at("undo-objects", 1, last) / at("undo-objects", 1, four)),
-        first_part > rest,
-        "The fence at the end of a transaction, which further updates share, is most of a small "
-        "one's time; a transaction of the paper waits for each object that it logs.");
-  std::vector<double> scaling;
-  for (std::size_t i = 0; i <= last; ++i)
-    scaling.push_back(at("mnemosyne", 2, i) / at("mnemosyne", 1, i));
-  const double scale = mean(scaling);
-  judge(section, paper::kScaling,
-        fmt::format("two threads do {:.2f} times what one does, on average ({})", scale,
-                    reproduce::range_text(reproduce::seen(scaling), "x")),
-        scale >= 2 * paper::kScalingOfEight / 8 * 0.85,
-        "Two threads on two CPUs that share more than memory: caches, and a machine with others.");
+  judge_transaction_sizes(section);
   return section;
 }
 

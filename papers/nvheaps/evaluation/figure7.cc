@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Figure 7: other persistent storage systems.
-#include "measure/judge.h"
+#include <fmt/format.h>
+
+#include "papers/nvheaps/evaluation/claims.h"
 #include "papers/nvheaps/evaluation/others.h"
 #include "papers/nvheaps/evaluation/paper_nvheaps.h"
 #include "papers/nvheaps/evaluation/sections.h"
 
 namespace perdure::bench::nvheaps {
 namespace {
-
-using reproduce::range_text;
-using reproduce::seen;
-using reproduce::within;
 
 constexpr std::array<Work, 4> kWorks = {Work::kSwaps, Work::kSixDegrees, Work::kBTree,
                                         Work::kHashTable};
@@ -36,58 +34,6 @@ std::vector<Beside> besides() {
     }
   }
   return all;
-}
-
-/// What `above` does of `below`, where both were measured.
-std::vector<double> ratios(const Section& section, const std::string& above,
-                           const std::string& below) {
-  std::vector<double> found;
-  const reproduce::Series* const top = section.find(above);
-  const reproduce::Series* const bottom = section.find(below);
-  if (top == nullptr || bottom == nullptr) return found;
-  for (std::size_t i = 0; i < section.x.size(); ++i) {
-    if (top->values[i] && bottom->values[i]) found.push_back(top->at(i) / bottom->at(i));
-  }
-  return found;
-}
-
-void judge_range(Section& section, std::string_view claim, const std::vector<double>& found,
-                 double low, double high, std::string why) {
-  judge(section, claim,
-        fmt::format("{}, on average {:.1f}", range_text(seen(found), "x"), mean(found)),
-        within(seen(found), low, high), std::move(why));
-}
-
-void judge_all(Section& section) {
-  const std::string berkeley = "Berkeley DB, RAM disk";
-  if (section.find(berkeley) != nullptr) {
-    const std::vector<double> over = ratios(section, "NV-heap DRAM", berkeley);
-    judge_range(section, paper::kBerkeley, over, paper::kBerkeleyLeast, paper::kBerkeleyMost,
-                "Berkeley DB on tmpfs has no device to wait for.");
-    const std::vector<double> disk = ratios(section, berkeley, "Berkeley DB, disk");
-    judge_range(section, paper::kRamDisk, disk, paper::kRamDiskOverSsd, paper::kRamDiskOverDisk,
-                "What a synced write of this disk takes, beside what the library takes itself.");
-    std::vector<double> updates;
-    for (const std::size_t i : {std::size_t{0}, std::size_t{2}, std::size_t{3}})
-      updates.push_back(section.find("Berkeley DB, disk, not waiting")->at(i) /
-                        section.find("Berkeley DB, disk")->at(i));
-    judge_range(section, paper::kNoSync, updates, paper::kNoSyncLeast, paper::kNoSyncMost,
-                "On this disk; without SixDegs, half of which are searches.");
-    const double btree = section.find("NV-heap PCM")->at(2) / section.find(berkeley)->at(2);
-    judge(section, paper::kPcmBTree,
-          fmt::format("{:.1f} times (Berkeley DB on a RAM disk as quick as DRAM)", btree),
-          within({btree, btree}, paper::kPcmBTreeFactor, paper::kPcmBTreeFactor),
-          "Ours writes lines at 215 ns each, Berkeley DB's log goes to DRAM.");
-    judge(
-        section, paper::kSixDegrees,
-        fmt::format("NV-heap DRAM does {:.1f} times its operations", over[1]), over[1] < 2,
-        "A search reads objects here, in Berkeley DB it calls the library for each edge; searches "
-        "take most of the time.");
-  }
-  const std::vector<double> over = ratios(section, "NV-heap DRAM", "SQLite, RAM disk");
-  if (!over.empty())
-    judge_range(section, paper::kStasis, over, paper::kStasisLeast, paper::kStasisMost,
-                "SQLite stands here for Stasis.");
 }
 
 }  // namespace
@@ -123,6 +69,7 @@ Section measure_other_systems(const Settings& settings) {
     reproduce::tell_progress("figure 7: " + std::string(work_name(work)), section.x.size(),
                              kWorks.size());
     section.x.push_back(static_cast<double>(section.x.size() + 1));
+    section.places.emplace_back(work_name(work));
     std::vector<std::unique_ptr<Job>> ours;
     std::vector<std::unique_ptr<OtherJob>> theirs;
     std::vector<Run> runs;
@@ -162,7 +109,7 @@ Section measure_other_systems(const Settings& settings) {
         .values = std::move(rates[i]);
   for (const Beside& one : beside)
     section.add_ratio("NV-heap DRAM / " + one.name, "NV-heap DRAM", one.name);
-  judge_all(section);
+  judge_other_systems(section);
   return section;
 }
 

@@ -2,9 +2,8 @@
 #include "papers/nvheaps/evaluation/sections.h"
 
 #include <algorithm>
-#include <numeric>
 
-#include "papers/nvheaps/evaluation/paper_nvheaps.h"
+#include "papers/nvheaps/evaluation/claims.h"
 #include "papers/pool.h"
 
 namespace perdure::bench::nvheaps {
@@ -18,18 +17,6 @@ HeapSetting heap_setting(const Settings& settings, Layer layer, const Memory& me
   setting.engine = engine;
   return setting;
 }
-
-void judge(Section& section, std::string_view claim, std::string found, bool agrees,
-           std::string why) {
-  section.judgements.push_back(
-      {std::string(claim), std::move(found), agrees, agrees ? "" : std::move(why)});
-}
-
-double mean(const std::vector<double>& values) {
-  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
-}
-
-double loss_percent(double before, double after) { return 100 * (1 - after / before); }
 
 std::vector<Spread> race_rates(const std::vector<Run>& runs, unsigned threads,
                                const RaceRules& rules) {
@@ -79,10 +66,12 @@ Section tell_of_memcached(const Settings&) {
   Section section;
   section.id = "figure8";
   section.title = "Figure 8: memcached";
-  section.method = std::string(paper::kMemcached) + ".";
-  section.missing =
-      "Not measured here: `perdure-lab bench memcached` runs a server that speaks memcached's protocol "
-      "on an object heap, beside others, and tells throughput and guarantees.";
+  section.method =
+      "`perdure-lab bench memcached` runs our server, whose store is a pool and not an object "
+      "heap, "
+      "beside others, and tells throughput and guarantees.";
+  section.missing = "Not measured here.";
+  judge_memcached(section);
   return section;
 }
 

@@ -33,12 +33,6 @@ Section tell_of_memcached(const Settings& settings);
 
 HeapSetting heap_setting(const Settings& settings, Layer layer, const Memory& memory,
                          papers::EngineKind engine = papers::EngineKind::kMnemosyne);
-void judge(Section& section, std::string_view claim, std::string found, bool agrees,
-           std::string why);
-double mean(const std::vector<double>& values);
-/// By how many percent the second is less than the first.
-double loss_percent(double before, double after);
-
 /// Operations per second, of all threads together, of those that run by turns: run[i](operations, thread). By CPU time, so that
 /// other jobs of the machine cost little.
 using Run = std::function<void(std::uint64_t operations, unsigned thread)>;

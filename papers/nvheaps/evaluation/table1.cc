@@ -2,8 +2,10 @@
 // Table 1: basic operation latencies.
 #include <memory>
 
-#include "measure/judge.h"
+#include <fmt/format.h>
+
 #include "papers/nvheaps/evaluation/basic_operations.h"
+#include "papers/nvheaps/evaluation/claims.h"
 #include "papers/nvheaps/evaluation/paper_nvheaps.h"
 #include "papers/nvheaps/evaluation/sections.h"
 #include "papers/pool.h"
@@ -57,54 +59,6 @@ std::vector<Column> columns_of(const Settings& settings) {
 
 std::string of_many(const std::string& name) { return fmt::format("{}, of {}", name, kMany); }
 
-void judge_all(Section& section) {
-  constexpr std::size_t kRead = 5;
-  constexpr std::size_t kWrite = 6;
-  const auto us = [&](const std::string& name, std::size_t place) {
-    return section.find(name)->at(place);
-  };
-  const auto many = [&](const std::string& name, std::size_t place) {
-    return us(of_many(name), place);
-  };
-  double others = 0;
-  for (std::size_t i = 0; i < kWrite; ++i) {
-    if (i != 4) others = std::max(others, many("C-TX DRAM, undo-objects", i));
-  }
-  const double write = many("C-TX DRAM, undo-objects", kWrite);
-  judge(section, paper::kWriteIsDearest,
-        fmt::format("of {} in a transaction, with the paper's log of whole objects: {:.2f} us, the "
-                    "dearest other operation {:.2f}; with our word log {:.2f}",
-                    kMany, write, others, many("C-TX DRAM", kWrite)),
-        write > others,
-        "An assignment changes an object and the count of the one that it leads to; making one "
-        "changes words of the heap as well. All of these are logged like any write; the paper has "
-        "operation descriptors for them, past its log.");
-  std::vector<double> ratios;
-  for (const char* memory : {"C-TX STTM", "C-TX PCM"}) {
-    for (const std::size_t place : {std::size_t{1}, kRead})
-      ratios.push_back(many(memory, place) / many("C-TX DRAM", place));
-  }
-  const reproduce::Seen volatile_ones = reproduce::seen(ratios);
-  judge(section, paper::kVolatileOperations,
-        reproduce::range_text(volatile_ones, "x of DRAM's time"),
-        volatile_ones.low > 0.7 && volatile_ones.high < 1.4,
-        "They need no persistent write here either; the difference is noise or caches.");
-  const double pcm = us("C-TX PCM", kWrite) / us("C-TX DRAM", kWrite);
-  const double sttm = us("C-TX STTM", kWrite) / us("C-TX DRAM", kWrite);
-  const double undo_pcm =
-      us("C-TX PCM, undo-objects", kWrite) / us("C-TX DRAM, undo-objects", kWrite);
-  judge(
-      section, paper::kWriteLatency,
-      fmt::format("one object in a transaction: {:.1f} and {:.1f} times; undo-objects {:.1f} on "
-                  "PCM",
-                  pcm, sttm, undo_pcm),
-      reproduce::within({pcm, pcm}, paper::kPcmWrite, paper::kPcmWrite) &&
-          reproduce::within({sttm, sttm}, paper::kSttmWrite, paper::kSttmWrite),
-      "With our word log a write sends two lines to memory, one of them for the commit before, and "
-      "waits once; the paper's makes a copy, and waits several times. And a write-back and a "
-      "fence of this machine's DRAM take longer than the 35 ns that the paper has.");
-}
-
 }  // namespace
 
 Section measure_operations(const Settings& settings) {
@@ -125,6 +79,8 @@ Section measure_operations(const Settings& settings) {
       "7 log for write";
   for (std::size_t i = 0; i < kAllOperations.size(); ++i)
     section.x.push_back(static_cast<double>(i + 1));
+  section.places = {"new/delete", "V-to-NV ptr",  "NV-to-NV ptr", "weak NV-to-NV ptr",
+                    "nop tx",     "log for read", "log for write"};
   section.log_y = true;
 
   const std::vector<Column> columns = columns_of(settings);
@@ -162,7 +118,7 @@ Section measure_operations(const Settings& settings) {
   for (const paper::Column& column : paper::kTable1)
     section.add_values("paper: " + std::string(column.name), "us", Origin::kPaper,
                        {column.us.begin(), column.us.end()});
-  judge_all(section);
+  judge_operations(section);
   return section;
 }
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Figure 16 of SoftWrAP: TPC-C on SQLite, over memory that is slower and slower.
+#include <fmt/format.h>
+
 #include "bench/tpcc/driver.h"
-#include "measure/judge.h"
 #include "measure/settings.h"
 #include "papers/pool.h"
-#include "papers/softwrap/evaluation/paper_softwrap.h"
+#include "papers/softwrap/evaluation/claims.h"
 #include "papers/softwrap/evaluation/wrap_job.h"
 
 namespace perdure::bench::reproduce {
@@ -46,7 +47,6 @@ Section measure_tpcc(const Settings& settings) {
 
   const std::vector<WrapSystem> systems = {kNonAtomic, kUndoLog, kSoftWrap, kPages, kDefault};
   std::vector<std::vector<std::optional<Spread>>> rates(systems.size());
-  std::string broken;
   for (std::size_t place = 0; place < section.x.size(); ++place) {
     tell_progress("Figure 16", place, section.x.size());
     std::vector<std::vector<double>> runs(systems.size());
@@ -54,7 +54,10 @@ Section measure_tpcc(const Settings& settings) {
       for (std::size_t i = 0; i < systems.size(); ++i) {
         const tpcc::Outcome outcome =
             run_round(load, mode_of(systems[i], section.x[place]), original, settings.dir, round);
-        if (!outcome.violations.empty()) broken = outcome.violations.front();
+        if (!outcome.violations.empty())
+          throw Exception(Code::kCorrupt, settings.dir + ": TPC-C on " +
+                                              std::string(systems[i].name) + ": " +
+                                              outcome.violations.front());
         runs[i].push_back(outcome.transactions_per_s());
       }
     }
@@ -64,24 +67,7 @@ Section measure_tpcc(const Settings& settings) {
     section.add(std::string(systems[i].name), "tx/s", Origin::kPerdure).values =
         std::move(rates[i]);
 
-  const Series& ours = *section.find("SoftWrAP");
-  const Series& bound = *section.find("Non-Atomic");
-  std::string found;
-  bool agrees = broken.empty();
-  for (std::size_t place = 0; place < section.x.size(); ++place) {
-    const double share = ours.at(place) / bound.at(place);
-    found += fmt::format("{}{:.0f} tx/s at {:.0f} ns, {:.2f} of Non-Atomic's",
-                         place == 0 ? "" : "; ", ours.at(place), section.x[place], share);
-    agrees = agrees && share > 1 / kTolerance &&
-             (section.x[place] == 0 || ours.at(place) > 30 * paper_softwrap::kDiskPerS);
-  }
-  if (!broken.empty()) found += "; BROKEN: " + broken;
-  section.judgements.push_back(
-      {std::string(paper_softwrap::kTpcc), found, agrees,
-       agrees
-           ? ""
-           : "A page that SQLite reads is looked up in the tables word by word, a third of the CPU "
-             "time; where memory is fast nothing makes up for it."});
+  paper_softwrap::judge_tpcc(section);
   return section;
 }
 

@@ -2,11 +2,14 @@
 // The evaluation of SoftWrAP: Tables I and II, Figures 4 to 14. (Figure 16: papers/softwrap/evaluation/figure16.cc.)
 #include <algorithm>
 #include <random>
+#include <thread>
 
-#include "measure/judge.h"
+#include <fmt/format.h>
+
 #include "measure/scratch_memory.h"
 #include "measure/settings.h"
 #include "papers/pool.h"
+#include "papers/softwrap/evaluation/claims.h"
 #include "papers/softwrap/evaluation/paper_softwrap.h"
 #include "papers/softwrap/evaluation/wrap_job.h"
 #include "perdure/container/btree_map.h"
@@ -71,30 +74,6 @@ void race_along(Section& section, const std::vector<WrapSystem>& systems, const 
   }
 }
 
-double at(const Section& section, const WrapSystem& system, std::size_t place) {
-  return section.find(std::string(system.name))->at(place);
-}
-
-void judge(Section& section, std::string_view claim, std::string found, bool agrees,
-           std::string_view why) {
-  section.judgements.push_back(
-      {std::string(claim), std::move(found), agrees, agrees ? "" : std::string(why)});
-}
-
-/// Held against: SoftWrAP is behind Non-Atomic at the first place, and ahead at the last.
-void judge_ends(Section& section, std::string_view claim, std::string_view unit,
-                std::string_view why) {
-  const std::size_t last = section.x.size() - 1;
-  const auto times = [&](std::size_t place) {
-    return fmt::format("{:.1f} us and {:.1f} at {:.0f} {}", at(section, kSoftWrap, place),
-                       at(section, kNonAtomic, place), section.x[place], unit);
-  };
-  judge(section, claim, "SoftWrAP and Non-Atomic: " + times(0) + ", " + times(last),
-        at(section, kSoftWrap, 0) > at(section, kNonAtomic, 0) &&
-            at(section, kSoftWrap, last) < at(section, kNonAtomic, last),
-        why);
-}
-
 /// What a wrap of `stores` asks of memory: fences, and lines of 64 bytes.
 void count_wraps(Section& section, const WrapSystem& system, const Settings& settings) {
   std::vector<std::optional<double>> fences;
@@ -144,29 +123,7 @@ Section measure_wraps(const Settings& settings) {
   paper("paper: SoftWrAP", paper_softwrap::kSoftWrapUs);
   for (const WrapSystem& system : kEverything) count_wraps(section, system, settings);
 
-  std::vector<double> of_non_atomic;
-  std::vector<double> of_undo;
-  for (std::size_t i = 0; i < section.x.size(); ++i) {
-    of_non_atomic.push_back(at(section, kSoftWrap, i) / at(section, kNonAtomic, i));
-    of_undo.push_back(at(section, kSoftWrap, i) / at(section, kUndoLog, i));
-  }
-  judge(
-      section, paper_softwrap::kTable2,
-      fmt::format("{} of Non-Atomic, {} of Undo Log", range_text(seen(of_non_atomic), ""),
-                  range_text(seen(of_undo), "")),
-      seen(of_non_atomic).high < 1 && within(seen(of_undo), 0.21, 0.24),
-      "An entry of ours has 16 bytes where the paper's has 12, and words of 8; the undo log drops "
-      "its records by a head that it waits for.");
-  const double undo_fences = section.find("Undo Log, fences")->at(0);
-  const double wrap_fences = section.find("SoftWrAP, fences")->at(0);
-  judge(
-      section, paper_softwrap::kTable1,
-      fmt::format("n = {:.0f}: {:.2f} fences and {:.1f} lines, Undo Log {:.1f} and {:.1f}, "
-                  "Non-Atomic {:.1f} and {:.1f}",
-                  section.x[0], wrap_fences, section.find("SoftWrAP, lines")->at(0), undo_fences,
-                  section.find("Undo Log, lines")->at(0), section.find("Non-Atomic, fences")->at(0),
-                  section.find("Non-Atomic, lines")->at(0)),
-      wrap_fences < 1.5 && undo_fences >= section.x[0] + 1, "More waits than the paper counts.");
+  paper_softwrap::judge_wraps(section);
   return section;
 }
 
@@ -212,17 +169,7 @@ Section measure_store_times(const Settings& settings) {
   series("DRAM, random", Memory{}, false);
   series("DRAM, sequential", Memory{}, true);
   section.log_y = true;
-  const std::size_t last = section.x.size() - 1;
-  const double apart = section.find("emulated, random")->at(last);
-  const double together = section.find("emulated, sequential")->at(last);
-  judge(
-      section, paper_softwrap::kStoreTime,
-      fmt::format("in groups of {:.0f}: random {:.0f} ns, sequential {:.0f} ns", section.x[last],
-                  apart, together),
-      within({apart, apart}, paper_softwrap::kLineNs, paper_softwrap::kLineNs) &&
-          together < apart / 4,
-      "The emulated buffer takes the line once, but the CPU writes it back once for each store: as "
-      "long as on DRAM.");
+  paper_softwrap::judge_store_times(section);
   return section;
 }
 
@@ -235,23 +182,7 @@ Section measure_arrivals(const Settings& settings) {
   race_along(section, kAsTransactions, settings, Shown::kBoth,
              [&](std::size_t place, WrapLoad&) { return section.x[place]; });
   section.log_y = true;
-  const std::size_t last = section.x.size() - 1;
-  const auto rate = [&](const WrapSystem& system) {
-    return section.find(std::string(system.name) + ", rate")->at(last);
-  };
-  const bool agrees = at(section, kSoftWrap, 0) < at(section, kNonAtomic, 0) &&
-                      at(section, kUndoLog, 0) > 2 * at(section, kNonAtomic, 0) &&
-                      rate(kUndoLog) < rate(kNonAtomic) / 2 &&
-                      rate(kSoftWrap) > rate(kNonAtomic) / kTolerance;
-  judge(
-      section, paper_softwrap::kArrivals,
-      fmt::format("at {:.0f}/s SoftWrAP {:.1f} us, Non-Atomic {:.1f}, Undo Log {:.1f}; at most "
-                  "{:.0f}, {:.0f} and {:.0f} wraps/s",
-                  section.x[0], at(section, kSoftWrap, 0), at(section, kNonAtomic, 0),
-                  at(section, kUndoLog, 0), rate(kSoftWrap), rate(kNonAtomic), rate(kUndoLog)),
-      agrees,
-      "Between wraps that come seldom the caches forget, and Non-Atomic's stores miss; SoftWrAP's "
-      "go to its table.");
+  paper_softwrap::judge_arrivals(section);
   return section;
 }
 
@@ -265,19 +196,7 @@ Section measure_alias_tables(const Settings& settings) {
                options.alias_words = settings.softwrap.alias_words[place];
                return 0.0;
              });
-  const Series& rates = section.series.front();
-  std::size_t best = 0;
-  for (std::size_t i = 1; i < section.x.size(); ++i) {
-    if (rates.at(i) > rates.at(best)) best = i;
-  }
-  const std::size_t last = section.x.size() - 1;
-  judge(section, paper_softwrap::kTables,
-        fmt::format("{:.0f} wraps/s with {:.0f} entries, {:.0f} with {:.0f}, {:.0f} with {:.0f}",
-                    rates.at(0), section.x[0], rates.at(best), section.x[best], rates.at(last),
-                    section.x[last]),
-        best != 0 && best != last,
-        "A table that is full while the other one goes home stops nobody here: commits go home "
-        "themselves.");
+  paper_softwrap::judge_alias_tables(section);
   return section;
 }
 
@@ -308,29 +227,16 @@ Section measure_responses_over_time(const Settings& settings) {
     }
     if (wraps != 0) *mean[slice] /= static_cast<double>(wraps);
   }
-  std::vector<double> all;
-  for (const WrapJob::Answer& answer : trace) {
-    if (answer.at_us < kSlices * kSliceUs) all.push_back(answer.response_us);
-  }
-  std::sort(all.begin(), all.end());
-  const double median = all[all.size() / 2];
-  std::size_t spikes = 0;  // slices side by side are one
-  bool above = false;
-  for (const auto& us : highest) {
-    const bool now = us.value_or(0) > 3 * median;
-    if (now && !above) ++spikes;
-    above = now;
-  }
   // A table is full when one in eight of its entries is taken.
-  const auto changes = static_cast<std::size_t>(kPerS * options.stores * kSlices * kSliceUs / 1e6 /
-                                                (static_cast<double>(options.alias_words) / 8));
+  const double filled =
+      kPerS * options.stores * kSliceUs / 1e6 / (static_cast<double>(options.alias_words) / 8);
   section.add_values("highest", "us", Origin::kPerdure, highest);
   section.add_values("mean", "us", Origin::kPerdure, mean);
-  judge(section, paper_softwrap::kSpikes,
-        fmt::format("half of the wraps take {:.1f} us or less; {} times one takes more than three "
-                    "times as long, {:.1f} us at most; tables are full {} times",
-                    median, spikes, all.back(), changes),
-        spikes >= changes, "A change of tables stops no wrap here.");
+  section
+      .add_values("tables filled", "in a slice", Origin::kDerived,
+                  std::vector<std::optional<double>>(kSlices, filled))
+      .charted = false;
+  paper_softwrap::judge_responses_over_time(section);
   return section;
 }
 
@@ -347,18 +253,7 @@ Section measure_wrap_threads(const Settings& settings) {
                options.alias_words = std::uint64_t{1} << 19;
                return 0.0;
              });
-  bool agrees = true;
-  std::vector<double> over_undo;
-  std::vector<double> of_non_atomic;
-  for (std::size_t i = 0; i < section.x.size(); ++i) {
-    over_undo.push_back(at(section, kSoftWrap, i) / at(section, kUndoLog, i));
-    of_non_atomic.push_back(at(section, kSoftWrap, i) / at(section, kNonAtomic, i));
-    agrees = agrees && over_undo.back() > 1.5 && of_non_atomic.back() > 1 / kTolerance;
-  }
-  judge(section, paper_softwrap::kThreads,
-        fmt::format("{} of Undo Log's rate, {} of Non-Atomic's", range_text(seen(over_undo), "x"),
-                    range_text(seen(of_non_atomic), "x")),
-        agrees, "Two cores here, of which retirement takes one.");
+  paper_softwrap::judge_threads(section, std::thread::hardware_concurrency());
   return section;
 }
 
@@ -370,10 +265,7 @@ Section measure_line_times(const Settings& settings) {
                options.line_ns = section.x[place];
                return 50'000.0;
              });
-  judge_ends(section, paper_softwrap::kSlowMemory, "ns",
-             "Aliasing costs less than the lines that it saves, or 50,000 wraps a second are more "
-             "than one "
-             "thread can take home, and wraps go home themselves.");
+  paper_softwrap::judge_line_times(section);
   return section;
 }
 
@@ -386,8 +278,7 @@ Section measure_wrap_sizes(const Settings& settings) {
                options.stores = settings.softwrap.stores[place];
                return 1'000.0;
              });
-  judge_ends(section, paper_softwrap::kSizes, "stores",
-             "A record is written past the cache, a store that goes home through it.");
+  paper_softwrap::judge_wrap_sizes(section);
   return section;
 }
 
@@ -403,19 +294,7 @@ Section measure_reuse(const Settings& settings) {
                options.reuse_percent = settings.softwrap.reuse_percent[place];
                return 0.0;
              });
-  const std::size_t last = section.x.size() - 1;
-  const auto growth = [&](const WrapSystem& system) {
-    return at(section, system, last) / at(section, system, 0);
-  };
-  judge(
-      section, paper_softwrap::kReuse,
-      fmt::format("from {:.0f} to {:.0f} % SoftWrAP grows {:.2f} times, Non-Atomic {:.2f}, Undo "
-                  "Log {:.2f}",
-                  section.x[0], section.x[last], growth(kSoftWrap), growth(kNonAtomic),
-                  growth(kUndoLog)),
-      growth(kSoftWrap) > 1.05 && growth(kSoftWrap) > growth(kUndoLog),
-      "Retirement has a core and a buffer of its own here; the log limits SoftWrAP, and reuse does "
-      "not shorten it.");
+  paper_softwrap::judge_reuse(section);
   return section;
 }
 
@@ -464,14 +343,7 @@ Section measure_tree_inserts(const Settings& settings) {
   section.add_values("paper: SoftWrAP", "us", Origin::kPaper,
                      {paper_softwrap::kTreeSoftWrapUs, std::nullopt});
   section.missing = "The paper gives the random inserts in a picture only.";
-  const bool agrees = at(section, kUndoLog, 0) > 1.5 * at(section, kSoftWrap, 0) &&
-                      at(section, kSoftWrap, 0) < kTolerance * at(section, kNonAtomic, 0);
-  judge(
-      section, paper_softwrap::kTree,
-      fmt::format("sequential {:.1f}, {:.1f} and {:.1f} us; random {:.1f}, {:.1f} and {:.1f}",
-                  at(section, kNonAtomic, 0), at(section, kUndoLog, 0), at(section, kSoftWrap, 0),
-                  at(section, kNonAtomic, 1), at(section, kUndoLog, 1), at(section, kSoftWrap, 1)),
-      agrees, "Fewer words change in an insert here than the paper's 8 to 20.");
+  paper_softwrap::judge_tree_inserts(section);
   return section;
 }
 

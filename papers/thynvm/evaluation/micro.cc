@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "papers/thynvm/evaluation/claims.h"
 #include "papers/thynvm/evaluation/sections.h"
 #include "papers/thynvm/memory/generators.h"
 #include "papers/thynvm/memory/thynvm.h"
@@ -32,6 +33,7 @@ Section section_of(std::string id, std::string title, std::string method) {
   section.method = std::move(method);
   section.x_name = kXName;
   section.x = {1, 2, 3};
+  section.places = kPlaces;
   return section;
 }
 
@@ -59,45 +61,6 @@ double written_per_byte(const Results& results) {
   return paper_bytes(results) / static_cast<double>(results.traffic.cpu_lines * memory::kLineBytes);
 }
 
-// The sentences about averages, each within five points of what the text or the bars say.
-void judge_means(Section& section, const Runs& runs, Reading reading) {
-  for (const paper::Mean& mean : paper::kMicroMeans) {
-    const double found = geometric_mean(by_pattern(runs, [&](const auto& m) {
-      return time_of(m, reading, System::kThyNvm) / time_of(m, reading, kBars[mean.system]);
-    }));
-    judge(section,
-          fmt::format("on average ThyNVM is {} ({})", mean.claim, memory::reading_name(reading)),
-          fmt::format("its time is {:.3f} of that", found),
-          found > std::min(mean.text, mean.bars) - .05 &&
-              found < std::max(mean.text, mean.bars) + .05,
-          reading == Reading::kPaperCode
-              ? "Less is computed between two accesses here (Ideal NVM loses more against DRAM "
-                "than in the paper), and under streaming every page moves into DRAM "
-                "while the core waits."
-              : "Dirty rows, which a read has to wait for, cost NVM and "
-                "whoever writes to it in bursts far "
-                "more than in the paper's runs.");
-  }
-}
-
-void judge_best(Section& section, const Runs& runs, Reading reading) {
-  std::string worse;
-  for (std::size_t x = 0; x < kPlaces.size(); ++x) {
-    for (const System other : {System::kJournal, System::kShadow}) {
-      const double ratio = time_of(runs.of_pattern[x], reading, System::kThyNvm) /
-                           time_of(runs.of_pattern[x], reading, other);
-      if (ratio >= 1)
-        worse += fmt::format("{}{}: {} is {:.0f} % quicker", worse.empty() ? "" : "; ", kPlaces[x],
-                             memory::system_name(other), 100 * (ratio - 1));
-    }
-  }
-  judge(section, fmt::format("{} ({})", paper::kMicroBest, memory::reading_name(reading)),
-        worse.empty() ? "so it is" : worse, worse.empty(),
-        "A working set that fits into the pages of shadow paging, or that goes by once, is its "
-        "best case; the "
-        "paper's bars for it lie 2 and 4 % above ThyNVM's.");
-}
-
 Section figure7(const Settings& settings, const Runs& runs) {
   Section section = section_of(
       "figure7", "Figure 7: execution time of the micro-benchmarks",
@@ -116,26 +79,7 @@ Section figure7(const Settings& settings, const Runs& runs) {
     section.add_values(fmt::format("paper: {}", memory::system_name(kBars[bar])), "x Ideal DRAM",
                        Origin::kPaper, papers);
   }
-  for (const Reading reading : kReadings) {
-    std::vector<std::vector<double>> ours, papers;
-    for (std::size_t x = 0; x < kPlaces.size(); ++x) {
-      ours.emplace_back();
-      papers.emplace_back(paper::kFigure7[x].begin(), paper::kFigure7[x].end());
-      for (const System system : kBars)
-        ours.back().push_back(relative_time(runs.of_pattern[x], reading, system));
-    }
-    judge_order(
-        section, reading,
-        compare_orders(ours, papers, kPlaces, {"dram", "nvm", "journal", "shadow", "thynvm"}),
-        reading == Reading::kPaperCode
-            ? "Writes to NVM weigh more here: a line that the last cache evicts lies in the "
-              "bank of the line that replaces it (its 2,048 sets are 128 KiB apart, as are "
-              "rows of a bank), so that under streaming no write finds its row open."
-            : "A read that closes a dirty row waits 368 ns: NVM that serves reads and "
-              "writes alike loses most, and what keeps writes away from it wins.");
-    judge_means(section, runs, reading);
-    judge_best(section, runs, reading);
-  }
+  for (const Reading reading : kReadings) judge_micro(section, reading);
   return section;
 }
 
@@ -173,46 +117,7 @@ Section figure8(const Runs& runs) {
     section.add_values(fmt::format("paper: {}, stopped", name), "%", Origin::kPaper, stopped)
         .charted = false;
   }
-  for (const Reading reading : kReadings) {
-    const auto stopped = [&](System system) {
-      return geometric_mean(by_pattern(
-          runs, [&](const auto& m) { return 100 * m.at({reading, system}).stopped_share(); }));
-    };
-    const double journal = stopped(System::kJournal), shadow = stopped(System::kShadow),
-                 ours = stopped(System::kThyNvm);
-    judge(section, fmt::format("{} ({})", paper::kStopsText, memory::reading_name(reading)),
-          fmt::format("{:.1f}, {:.1f} and {:.1f} %", journal, shadow, ours),
-          ours < journal && ours < shadow && ours < 5,
-          reading == Reading::kPaperCode ? "Moving pages into DRAM is part of the stop in the "
-                                           "published code; under streaming every "
-                                           "page moves."
-                                         : "An epoch's end flushes the caches, up to 37,000 lines, "
-                                           "while the core stands still.");
-    bool between = true;
-    std::string found;
-    for (std::size_t x = 0; x < kPlaces.size(); ++x) {
-      const auto bytes = [&](System system) {
-        return written_per_byte(runs.of_pattern[x].at({reading, system}));
-      };
-      const auto [best, worst] = std::minmax({bytes(System::kJournal), bytes(System::kShadow)});
-      const double ours_here = bytes(System::kThyNvm);
-      between &= ours_here >= best && ours_here <= worst;
-      found += fmt::format("{}{} {:.2f} ({:.2f} to {:.2f})", found.empty() ? "" : ", ", kPlaces[x],
-                           ours_here, best, worst);
-    }
-    judge(section,
-          fmt::format(
-              "ThyNVM writes more than the mechanism that writes least, and less than the one that "
-              "writes most, in every pattern (the paper: but for streaming, where it writes most) "
-              "({})",
-              memory::reading_name(reading)),
-          found, between,
-          "It copies less than the paper's, which exchanges clean blocks with their homes during "
-          "checkpoints: "
-          "under random accesses less than a journal, which writes twice; under streaming its "
-          "pages leave "
-          "DRAM dirty, in a checkpoint.");
-  }
+  for (const Reading reading : kReadings) judge_traffic(section, reading);
   return section;
 }
 
@@ -232,31 +137,24 @@ Section single_schemes(const Runs& runs) {
           checkpoint::Geometry::kPageEntryBits, alone / 1000));
   const auto add = [&](const std::string& name, Reading reading, System system,
                        const std::vector<ByMachine>& machines) {
-    std::vector<std::optional<double>> times, stops;
+    std::vector<std::optional<double>> times, stops, stalls;
     for (std::size_t x = 0; x < machines.size(); ++x) {
       times.emplace_back(machines[x].at({reading, system}).seconds() /
                          time_of(runs.of_pattern[x], reading, System::kDram));
-      stops.emplace_back(100 * machines[x].at({reading, system}).stopped_share());
+      const Results& results = machines[x].at({reading, system});
+      stops.emplace_back(100 * results.stopped_share());
+      stalls.emplace_back(results.stopped_share() * results.seconds() * 1e3);
     }
     section.add_values(name, "x Ideal DRAM", Origin::kPerdure, times);
     section.add_values(name + ", stopped", "%", Origin::kPerdure, stops).charted = false;
+    section.add_values(name + ", stalled", "ms", Origin::kPerdure, stalls).charted = false;
   };
   for (const Reading reading : kReadings) {
     for (const System system : {System::kThyNvm, System::kThyNvmBlocks, System::kThyNvmPages})
       add(series_name(reading, system), reading, system, runs.of_pattern);
     add(series_name(reading, System::kThyNvmBlocks) + fmt::format(", {} entries", kManyEntries),
         reading, System::kThyNvmBlocks, runs.many_blocks);
-    double most = 0;
-    for (const ByMachine& machines : runs.of_pattern) {
-      const auto stalled = [&](System system) {
-        const Results& results = machines.at({reading, system});
-        return results.stopped_share() * results.seconds();
-      };
-      most = std::max(most, 100 * (1 - stalled(System::kThyNvm) / stalled(System::kThyNvmPages)));
-    }
-    judge(section, fmt::format("{} ({})", paper::kStallText, memory::reading_name(reading)),
-          fmt::format("up to {:.1f} % less", most), most >= 80,
-          "Pages alone stall less here than in the paper.");
+    judge_schemes(section, reading, bytes);
   }
   return section;
 }

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "papers/thynvm/evaluation/claims.h"
 #include "papers/thynvm/evaluation/sections.h"
 
 namespace perdure::bench::thynvm {
@@ -34,6 +35,7 @@ class Programs {
     section.x.push_back(static_cast<double>(section.x.size() + 1));
     section.x_name +=
         fmt::format("{}{} {}", section.x_name.empty() ? "" : ", ", section.x.size(), program.name);
+    section.places.emplace_back(program.name);
     section.method +=
         fmt::format(" {}: {} ({}).", program.stands_for.empty() ? program.name : program.stands_for,
                     program.what, memory::version_of(program));
@@ -53,12 +55,6 @@ class Programs {
                            ipc_[{reading, system}]);
     section.add_values("written back with Ideal DRAM", "MB/s", Origin::kPerdure, written_back_)
         .charted = false;
-  }
-
-  double mean(Reading reading, System system) const {
-    std::vector<double> values;
-    for (const auto& value : ipc_.at({reading, system})) values.push_back(*value);
-    return geometric_mean(values);
   }
 
   Section section;
@@ -93,17 +89,7 @@ std::vector<Section> measure_programs(const Settings& settings) {
   Section& section = of_paper.section;
   section.add_values("paper: nvm", "x Ideal DRAM", Origin::kPaper, paper_nvm);
   section.add_values("paper: thynvm", "x Ideal DRAM", Origin::kPaper, paper_thynvm);
-  for (const Reading reading : kReadings) {
-    const double nvm = of_paper.mean(reading, System::kNvm),
-                 thynvm = of_paper.mean(reading, System::kThyNvm);
-    judge(section, fmt::format("{} ({})", paper::kSpecText, memory::reading_name(reading)),
-          fmt::format("{:.1f} % of Ideal DRAM, {:+.1f} % against Ideal NVM", 100 * thynvm,
-                      100 * (thynvm / nvm - 1)),
-          std::abs(thynvm - paper::kSpecMean) < .025 && std::abs(thynvm / nvm - 1.027) < .025,
-          "What these programs write back fills a table of 2,048 blocks in a millisecond or less; "
-          "beside Ideal NVM, "
-          "which suffers more, ThyNVM gains as in the paper.");
-  }
+  for (const Reading reading : kReadings) judge_programs(section, reading);
   return {std::move(of_paper.section), std::move(others.section)};
 }
 

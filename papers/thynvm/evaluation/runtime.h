@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "measure/claim.h"
 #include "measure/section.h"
 #include "measure/settings.h"
 
@@ -21,7 +22,7 @@ reproduce::Section measure_resume(const reproduce::Settings& settings);
 /// Checkpoints of the same program by CRIU, where it runs.
 reproduce::Section measure_criu(const reproduce::Settings& settings);
 
-void judge_goal(reproduce::Section& section, std::string_view goal, std::string found, bool reached,
-                std::string why);
+void judge_goal(reproduce::Section& section, std::string_view goal, const reproduce::Found& found,
+                double most, const std::string& why);
 
 }  // namespace perdure::bench::thynvm

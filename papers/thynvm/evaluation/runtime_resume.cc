@@ -114,14 +114,16 @@ Section measure_steady_load(const Settings& settings) {
       fmt::format("99 % of pauses are at most {:g} ms with {} threads, 256 MiB resident and 5 "
                   "MiB written in an epoch of 10 ms",
                   kPauseMostMs, kThreads),
-      fmt::format("{:.1f} ms, in epochs of {:.0f} ms with {:.0f} pages; tracking alone {:.1f} ms",
-                  p99, epoch, section.find("block: written in an epoch")->at(0),
-                  section.find("track only: pause p99")->at(0)),
-      p99 <= kPauseMostMs,
-      epoch > 20 ? "Epochs are longer than asked for, as the one before was not written yet; so "
-                   "they have more to copy."
-                 : fmt::format("Half of the pauses are at most {:.1f} ms; the others wait for "
-                               "threads that have no CPU.",
+      reproduce::number(
+          p99, "ms", "",
+          fmt::format("epochs of {:.0f} ms with {:.0f} pages; tracking alone {:.1f} ms", epoch,
+                      section.find("block: written in an epoch")->at(0),
+                      section.find("track only: pause p99")->at(0))),
+      kPauseMostMs,
+      epoch > 20 ? fmt::format("Epochs of {:.0f} ms are longer than asked for, as the one before "
+                               "was not written yet; so they have more to copy.",
+                               epoch)
+                 : fmt::format("Half of the pauses are at most {:.1f} ms.",
                                section.find("block: pause p50")->at(0)));
   return section;
 }
@@ -167,8 +169,9 @@ Section measure_resume(const Settings& settings) {
   section.add("resume", "ms", Origin::kPerdure).values = {spread_of(times)};
   const double median = section.find("resume")->at(0);
   judge_goal(section, "a program of 256 MiB is back 300 ms after `perdure resume` starts",
-             fmt::format("{:.0f} ms for {} MiB", median, settings.runtime.steady_mib),
-             median <= kResumeMostMs,
+             reproduce::number(median, "ms", "",
+                               fmt::format("a program of {} MiB", settings.runtime.steady_mib)),
+             kResumeMostMs,
              fmt::format("{:.1f} ms for each MiB.",
                          median / static_cast<double>(settings.runtime.steady_mib)));
   return section;

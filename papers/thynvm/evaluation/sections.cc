@@ -44,12 +44,6 @@ double geometric_mean(const std::vector<double>& values) {
   return std::exp(logs / static_cast<double>(values.size()));
 }
 
-void judge(Section& section, std::string_view claim, std::string found, bool agrees,
-           std::string why) {
-  section.judgements.push_back(
-      {std::string(claim), std::move(found), agrees, agrees ? "" : std::move(why)});
-}
-
 Order compare_orders(const std::vector<std::vector<double>>& ours,
                      const std::vector<std::vector<double>>& papers,
                      const std::vector<std::string>& places,
@@ -71,16 +65,6 @@ Order compare_orders(const std::vector<std::vector<double>>& ours,
     }
   }
   return order;
-}
-
-void judge_order(Section& section, Reading reading, const Order& order, std::string why) {
-  judge(section,
-        fmt::format("all bars that differ by more than 5 % are in this order ({})",
-                    memory::reading_name(reading)),
-        order.others.empty()
-            ? fmt::format("all {} pairs", order.pairs)
-            : fmt::format("{} of {} pairs; not {}", order.same, order.pairs, order.others),
-        order.same == order.pairs, std::move(why));
 }
 
 }  // namespace perdure::bench::thynvm

@@ -53,9 +53,6 @@ double paper_bytes(const Results& results);
 /// "strict: journal"
 std::string series_name(Reading reading, System system);
 double geometric_mean(const std::vector<double>& values);
-void judge(Section& section, std::string_view claim, std::string found, bool agrees,
-           std::string why);
-
 /// Values by place of x and by system (of the paper's order); how many pairs of systems that differ by more than 5 % in the
 /// paper are in the same order here, and which are not.
 struct Order {
@@ -66,7 +63,4 @@ Order compare_orders(const std::vector<std::vector<double>>& ours,
                      const std::vector<std::vector<double>>& papers,
                      const std::vector<std::string>& places,
                      const std::vector<std::string>& systems);
-/// Judges: all pairs in the paper's order.
-void judge_order(Section& section, Reading reading, const Order& order, std::string why);
-
 }  // namespace perdure::bench::thynvm

@@ -21,17 +21,6 @@ TEST(ThyNvmSections, OrdersAreComparedWhereThePaperSeesADifference) {
   EXPECT_EQ(order.same, 0);
 }
 
-TEST(ThyNvmSections, AJudgementOfOrderFailsWithOnePair) {
-  Section section;
-  judge_order(section, Reading::kStrict, {5, 5, ""}, "why");
-  judge_order(section, Reading::kStrict, {4, 5, "there: a and b"}, "why");
-  EXPECT_TRUE(section.judgements[0].agrees);
-  EXPECT_EQ(section.judgements[0].why, "");
-  EXPECT_FALSE(section.judgements[1].agrees);
-  EXPECT_EQ(section.judgements[1].found, "4 of 5 pairs; not there: a and b");
-  EXPECT_EQ(section.judgements[1].why, "why");
-}
-
 TEST(ThyNvmSections, BytesAreThePapers) {
   Results results;
   results.traffic = {

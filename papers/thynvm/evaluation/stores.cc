@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "papers/thynvm/evaluation/claims.h"
 #include "papers/thynvm/evaluation/sections.h"
 
 namespace perdure::bench::thynvm {
@@ -70,60 +71,12 @@ void add_series(Section& section, const Runs& runs, const std::string& name, Val
   }
 }
 
-Order order_of(const Runs& runs, const std::string& name, Reading reading, Value value,
-               const std::array<paper::Bars, 5>& papers) {
-  std::vector<std::vector<double>> ours, theirs;
-  std::vector<std::string> places;
-  for (std::size_t x = 0; x < runs.values.size(); ++x) {
-    ours.emplace_back();
-    for (const System system : kBars)
-      ours.back().push_back(value(runs.of.at(name)[x].at({reading, system})));
-    const paper::Bars& bars = papers[runs.of_paper[x]];
-    theirs.emplace_back(bars.begin(), bars.end());
-    places.push_back(fmt::format("{} {:g}", name, runs.values[x]));
-  }
-  return compare_orders(ours, theirs, places, kBarNames);
-}
-
-double mean_ratio(const Runs& runs, const std::string& name, Reading reading, Value value,
-                  System above, System below) {
-  std::vector<double> ratios;
-  for (const ByMachine& machines : runs.of.at(name))
-    ratios.push_back(value(machines.at({reading, above})) / value(machines.at({reading, below})));
-  return geometric_mean(ratios);
-}
-
 Section figure9(const Runs& runs, std::uint64_t operations) {
   Section section = section_of(
       runs, "figure9", "Figure 9: transaction throughput of two key-value stores", operations);
   add_series(section, runs, "hash", ktps, "KTPS", paper::kHashKtps);
   add_series(section, runs, "rbtree", ktps, "KTPS", paper::kTreeKtps);
-  for (const Reading reading : kReadings) {
-    Order order = order_of(runs, "hash", reading, ktps, paper::kHashKtps);
-    const Order tree = order_of(runs, "rbtree", reading, ktps, paper::kTreeKtps);
-    order.same += tree.same;
-    order.pairs += tree.pairs;
-    if (!order.others.empty() && !tree.others.empty()) order.others += "; ";
-    order.others += tree.others;
-    judge_order(
-        section, reading, order,
-        "Our containers compute less for an operation than the paper's programs (its throughput "
-        "with Ideal DRAM is lower): they write more in the same time.");
-    std::string found;
-    bool agrees = true;
-    for (std::size_t i = 0; i < kStores.size(); ++i) {
-      const double of_dram =
-          mean_ratio(runs, kStores[i], reading, ktps, System::kThyNvm, System::kDram);
-      const double of_journal =
-          mean_ratio(runs, kStores[i], reading, ktps, System::kThyNvm, System::kJournal);
-      found += fmt::format("{}{}: {:.1f} % of Ideal DRAM, {:+.1f} % over journaling",
-                           i == 0 ? "" : "; ", kStores[i], 100 * of_dram, 100 * (of_journal - 1));
-      agrees &= of_dram > paper::kStoresOfDram[i] - .05 &&
-                of_dram < paper::kStoresOfDram[i] + .05 && of_journal > 1;
-    }
-    judge(section, fmt::format("{} ({})", paper::kStoresText, memory::reading_name(reading)), found,
-          agrees, "As above: less is computed for each byte that is written.");
-  }
+  for (const Reading reading : kReadings) judge_throughput(section, reading);
   return section;
 }
 
@@ -132,31 +85,7 @@ Section figure10(const Runs& runs, std::uint64_t operations) {
       section_of(runs, "figure10", "Figure 10: write bandwidth of the two stores", operations);
   add_series(section, runs, "hash", mbps, "MB/s", paper::kHashMbps);
   add_series(section, runs, "rbtree", mbps, "MB/s", paper::kTreeMbps);
-  for (const Reading reading : kReadings) {
-    std::string found;
-    bool agrees = true;
-    for (const std::string& name : kStores) {
-      std::vector<double> shadow, journal;
-      for (const ByMachine& machines : runs.of.at(name)) {
-        shadow.push_back(paper_bytes(machines.at({reading, System::kThyNvm})) /
-                         paper_bytes(machines.at({reading, System::kShadow})));
-        journal.push_back(paper_bytes(machines.at({reading, System::kJournal})) /
-                          paper_bytes(machines.at({reading, System::kThyNvm})));
-      }
-      const double of_shadow = geometric_mean(shadow), of_thynvm = geometric_mean(journal);
-      found += fmt::format(
-          "{}{}: ThyNVM {:+.0f} % of shadow paging's bytes, journaling {:+.0f} % of ThyNVM's",
-          found.empty() ? "" : "; ", name, 100 * (of_shadow - 1), 100 * (of_thynvm - 1));
-      agrees &= of_shadow < 1 && of_thynvm < 1;
-    }
-    judge(section,
-          fmt::format("{} ({}; here bytes for the same work)", paper::kBandwidthText,
-                      memory::reading_name(reading)),
-          found, agrees,
-          "ThyNVM copies less here than in the paper (Figure 8): no clean block is exchanged "
-          "during a "
-          "checkpoint.");
-  }
+  for (const Reading reading : kReadings) judge_bandwidth(section, reading);
   return section;
 }
 
@@ -212,20 +141,10 @@ Section measure_table_sizes(const Settings& settings) {
     section.add_values(name, "KTPS", Origin::kPerdure, rates[reading]);
     section.add_values(name + ", written", "bytes/operation", Origin::kPerdure, bytes[reading])
         .charted = false;
-    const double gain = *rates[reading].back() / *rates[reading].front();
-    const double less = *bytes[reading].back() / *bytes[reading].front();
-    judge(section, fmt::format("{} ({})", paper::kEntriesText, name),
-          fmt::format("from {} to {} entries: throughput {:+.1f} %, bytes {:+.1f} %",
-                      settings.thynvm.block_entries.front(), settings.thynvm.block_entries.back(),
-                      100 * (gain - 1), 100 * (less - 1)),
-          gain > 1 && less < 1,
-          "Caches are flushed each time that they dirtied a table's worth of blocks, and an "
-          "epoch's end "
-          "saves the whole table: small tables do both oftener, but large ones keep each block "
-          "longer.");
   }
   section.add_values("paper: ThyNVM", "KTPS", Origin::kPaper, papers);
   section.add_values("paper: ThyNVM, written", "GB", Origin::kPaper, papers_gb).charted = false;
+  for (const Reading reading : kReadings) judge_table_sizes(section, reading);
   return section;
 }
 
