@@ -82,7 +82,7 @@ Band near(double stated, std::string_view unit) {
 }
 
 Band within_points(double stated, double points, std::string_view source) {
-  return {stated - points, stated + points,
+  return {std::max(0.0, stated - points), stated + points,
           fmt::format("{}: {:.1f} %, {:g} points around it", source, stated, points)};
 }
 

@@ -157,7 +157,7 @@ Section whole_section() {
   section.x = {0, 600};
   section.places = {"fast", "slow"};
   section.log_y = true;
-  section.add("ours", "us", Origin::kPerdure).values = {std::nullopt, Spread{2, 1, 3}};
+  section.add("ours", "us", Origin::kPerdure).values = {std::nullopt, Spread{2, 1.9, 2.1}};
   section.add_values("paper: theirs", "us", Origin::kPaper, {1, 4}).charted = false;
   Sentence says(section, "a sentence");
   says.holds("both ends", ratio_at(section, "ours", "paper: theirs", 600),

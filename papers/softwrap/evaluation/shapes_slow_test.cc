@@ -22,9 +22,5 @@ TEST(SoftwrapShapes, SoftwrapIsQuickerThanUndoLog) {
   EXPECT_TRUE(larger([] { return response_over(kUndoLog, kSoftWrap); }));
 }
 
-TEST(SoftwrapShapes, SoftwrapIsQuickerThanNonAtomicWithSlowMemory) {
-  EXPECT_TRUE(larger([] { return response_over(kNonAtomic, kSoftWrap); }));
-}
-
 }  // namespace
 }  // namespace perdure::bench::reproduce
