@@ -24,6 +24,7 @@
 #include "tools/perdure/new_directory.h"
 #include "tools/perdure/salvage.h"
 #include "tools/perdure/space.h"
+#include "tools/perdure/statics_mend.h"
 #include "tools/wreck.h"
 
 namespace perdure::tools {
@@ -444,58 +445,7 @@ class SpaceWreck {
       word = (word & ~at->second.mask) | (at->second.value & at->second.mask);
       std::memcpy(to, &word, sizeof(word));
     }
-    if (mend_statics(all, path)) files.replace(SpaceFiles::kStatics, all).value();
-  }
-
-  /// The first page says how long the names are, and of which program; the rest follows from the file.
-  /// False: the file was never finished.
-  bool mend_statics(std::vector<std::byte>& all, const std::string& path) {
-    StaticsHeader header{};
-    std::memcpy(&header, all.data(), sizeof(header));
-    const auto names_fit = [&](std::uint64_t bytes, std::uint32_t crc) {
-      return bytes <= kMaxNamesBytes && kPageBytes + round_up(bytes, kPageBytes) <= all.size() &&
-             crc32c(all.data() + kPageBytes, bytes) == crc;
-    };
-    const auto whole = [&](const StaticsHeader& now) {
-      return now.magic == kStaticsMagic && now.check == check_of_statics(now) &&
-             unseal(now.ready, kSaltReady) == std::uint64_t{1} &&
-             now.build_id_bytes <= now.build_id.size() &&
-             names_fit(now.names_bytes, static_cast<std::uint32_t>(now.names_crc)) &&
-             variables_offset(now) + now.variables_bytes == all.size();
-    };
-    if (header.ready == 0 && header.magic == StaticsHeader{}.magic) return false;
-    if (whole(header)) return true;
-    const auto refuse = [&](const std::string& what) {
-      throw Exception(Code::kCorrupt, path + ": " + what +
-                                          "; restore it from a backup, or remove it to start the "
-                                          "static variables over");
-    };
-    const bool known = header.check == check_of_statics(header);
-    header.magic = kStaticsMagic;
-    header.ready = seal(1, kSaltReady);
-    header.build_id_bytes = std::min<std::uint64_t>(header.build_id_bytes, header.build_id.size());
-    if (!names_fit(header.names_bytes, static_cast<std::uint32_t>(header.names_crc))) {
-      if (known) refuse("the names of its variables (byte 4096) fail their check");
-      // So many bytes that their check holds.
-      std::uint64_t end = 0;
-      std::uint32_t crc = 0;
-      const std::uint64_t most = std::min<std::uint64_t>(all.size() - kPageBytes, kMaxNamesBytes);
-      while (end < most && crc != header.names_crc)
-        crc = crc32c(all.data() + kPageBytes + end++, 1, crc);
-      if (!names_fit(end, static_cast<std::uint32_t>(header.names_crc)))
-        refuse("its first page fails its check, and where the variables begin cannot be told");
-      header.names_bytes = end;
-    }
-    header.variables_bytes = all.size() - variables_offset(header);
-    if (header.check == check_of_statics(header)) {
-      mended_.push_back(path + ": its first page");
-    } else {
-      header.check = check_of_statics(header);
-      lost_.push_back(path +
-                      ": its first page fails its check; which program made it may be wrong there");
-    }
-    std::memcpy(all.data(), &header, sizeof(header));
-    return true;
+    if (mend_statics(all, path, mended_, lost_)) files.replace(SpaceFiles::kStatics, all).value();
   }
 
   std::string directory_;
