@@ -119,6 +119,10 @@ TEST(Control, TellsWhenTheMachineChangedItsPaceOrOthersHadIt) {
     EXPECT_EQ(steady.unsteady(clock), "");
     EXPECT_NE(slower.unsteady(clock), "");
   }
+  Control others = steady;
+  others.set_others(0.4);
+  EXPECT_EQ(others.unsteady(MeasuredBy::kOwnTime), "");
+  EXPECT_NE(others.unsteady(MeasuredBy::kWallTime), "");
   EXPECT_EQ(waiting.unsteady(MeasuredBy::kOwnTime), "");
   EXPECT_NE(waiting.unsteady(MeasuredBy::kWallTime), "");
   EXPECT_EQ(slower.unsteady(MeasuredBy::kSimulatedTime), "");

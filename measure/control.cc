@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "measure/control.h"
 
-#include <chrono>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
 #include <cstdint>
+#include <fstream>
+#include <thread>
 
 #include <fmt/format.h>
 
@@ -22,6 +27,30 @@ void fixed_work(std::vector<std::uint64_t>& memory) {
 
 }  // namespace
 
+Control::Used Control::used() {
+  Used used;
+  used.at = std::chrono::steady_clock::now();
+  // Of all CPUs: user, nice, system, idle, iowait, irq, softirq, steal. Where it is not told, nobody else is seen.
+  std::ifstream file("/proc/stat");
+  std::string name;
+  double ticks[8] = {};
+  file >> name;
+  for (double& value : ticks) file >> value;
+  if (!file) return used;
+  constexpr std::size_t kIdle = 3, kIoWait = 4;
+  for (std::size_t i = 0; i < std::size(ticks); ++i) {
+    if (i != kIdle && i != kIoWait) used.all_s += ticks[i];
+  }
+  used.all_s /= static_cast<double>(::sysconf(_SC_CLK_TCK));
+  for (const int whose : {RUSAGE_SELF, RUSAGE_CHILDREN}) {
+    rusage usage{};
+    ::getrusage(whose, &usage);
+    for (const timeval& time : {usage.ru_utime, usage.ru_stime})
+      used.own_s += static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
+  }
+  return used;
+}
+
 void Control::sample() {
   std::vector<std::uint64_t> memory(std::size_t{1} << 15);
   fixed_work(memory);  // The first time also maps the memory.
@@ -33,6 +62,14 @@ void Control::sample() {
     const std::chrono::duration<double, std::nano> wall = std::chrono::steady_clock::now() - begin;
     add(cpu_ns, wall.count());
   }
+  const Used now = used();
+  if (!begin_) {
+    begin_ = now;
+    return;
+  }
+  const double others_s = (now.all_s - begin_->all_s) - (now.own_s - begin_->own_s);
+  const double passed_s = std::chrono::duration<double>(now.at - begin_->at).count();
+  others_ = std::max(0.0, others_s / passed_s / std::thread::hardware_concurrency());
 }
 
 void Control::add(double cpu_ns, double wall_ns) {
@@ -55,6 +92,12 @@ std::string Control::unsteady(MeasuredBy clock) const {
         "Others had the CPU: the control measurement took {:.2f} times its CPU time by the clock, "
         "more than {:g} times. Repeat it on an idle machine.",
         waiting, kMostWaiting);
+  if (clock == MeasuredBy::kWallTime && others_ > kMostOthers)
+    return fmt::format(
+        "Others kept {:.0f} % of the CPUs busy while it ran, more than {:.0f} %. Repeat it on an "
+        "idle "
+        "machine.",
+        100 * others_, 100 * kMostOthers);
   return {};
 }
 
