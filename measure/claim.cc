@@ -201,6 +201,8 @@ bool too_noisy(const Spread& value, const Band& band) {
 Sentence& Sentence::holds(std::string clause, const Found& found, const Band& band) {
   if (!found) return not_tested(std::move(clause), "This run did not measure it.");
   const Spread& value = found->value;
+  if (!std::isfinite(value.median))
+    return not_tested(std::move(clause), "This run is too short for it: " + found->of + ".");
   Judgement judgement{.sentence = text_,
                       .clause = std::move(clause),
                       .kind = band.stated.empty() ? ClaimKind::kDirection : ClaimKind::kFactor,

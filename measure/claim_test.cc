@@ -63,6 +63,9 @@ TEST(Claim, WhatWasNotMeasuredIsNotTested) {
   EXPECT_FALSE(ratio_at(section, "ours", "theirs", 1));
   EXPECT_EQ(verdict_on(value_at(section, "ours", 2), above(1)), Verdict::kNotTested);
   EXPECT_FALSE(mean_of({std::nullopt}));
+  EXPECT_EQ(verdict_on(divided(value_at(section, "ours", 1), 0, "x"), above(1)),
+            Verdict::kNotTested)
+      << "a ratio to nothing";
 }
 
 TEST(Claim, TheWorstOfManyIsJudgedAndNamed) {

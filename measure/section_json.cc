@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 
 #include <nlohmann/json.hpp>
 
@@ -15,7 +16,13 @@ using Json = nlohmann::ordered_json;
 Json json_of(const Spread& value) {
   return {{"median", value.median}, {"min", value.min}, {"max", value.max}};
 }
-Spread spread_from(const Json& json) { return {json.at("median"), json.at("min"), json.at("max")}; }
+/// JSON has no infinities: a ratio to nothing comes back as no number.
+double number_from(const Json& json) {
+  return json.is_null() ? std::numeric_limits<double>::quiet_NaN() : json.get<double>();
+}
+Spread spread_from(const Json& json) {
+  return {number_from(json.at("median")), number_from(json.at("min")), number_from(json.at("max"))};
+}
 
 Json json_of(const Series& series, const Section& section) {
   Json points = Json::array();
