@@ -215,12 +215,12 @@ TEST_F(SpaceSalvageTest, OfAnyDamageWhatIsNotHitComesBackAtItsPlace) {
     const std::string& before = file->second;
     Offset at = random() % before.size();
     if (file->first == "heap.pool") {
-      // Tables, the metadata of the first segment, or its objects.
+      // Tables, the metadata of the first segment, or all of it.
       const std::pair<Offset, std::uint64_t> parts[] = {
           {0, 2 * kPageBytes},
           {super.root_offset, super.geometry.root_entries * sizeof(RootEntry)},
           {super.segment_table_offset, 4 * kWordBytes},
-          {super.heap_offset, 2 * kBlockBytes},
+          {super.heap_offset, 2304},  // class words and bitmaps of 16 blocks
           {super.heap_offset, super.geometry.segment_bytes}};
       const auto& [begin, bytes] = parts[random() % 5];
       at = begin + random() % bytes;

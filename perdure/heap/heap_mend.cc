@@ -5,6 +5,7 @@
 #include <bit>
 #include <optional>
 
+#include "perdure/base/crc32c.h"
 #include "perdure/heap/layout.h"
 
 namespace perdure {
@@ -144,6 +145,8 @@ class HeapMender {
         said = payload_of(*word, kSaltBlock, [&](std::uint64_t p) { return makes_sense(p, b); });
         if (said) done_.mended.push_back(at(segment, word) + "the class word of a block");
       }
+      if (!said && (said = by_root(segment, b)))
+        done_.mended.push_back(at(segment, word) + "the class word of a block, as a root tells");
       if (!said) {
         // Free words may follow because the blocks are free, or because they are inside an extent.
         std::uint64_t count = 1;
@@ -159,6 +162,28 @@ class HeapMender {
       if (kind == BlockKind::kSmall) mend_bitmap(segment, b, argument_of(*said));
       skip = kind == BlockKind::kExtent ? argument_of(*said) - 1 : (skip > 0 ? skip - 1 : 0);
     }
+  }
+
+  /// What a root says of the block in which its object is.
+  std::optional<std::uint64_t> by_root(std::uint64_t segment, std::uint64_t block) const {
+    const Offset begin = begin_of(segment) + block * kBlockBytes;
+    const auto* const roots =
+        reinterpret_cast<const RootEntry*>(region_->base() + super_.root_offset);
+    for (std::uint32_t i = 0; i < super_.geometry.root_entries; ++i) {
+      const RootEntry& root = roots[i];
+      if (root.bytes == 0 || !inside(root.object, 1, begin, begin + kBlockBytes) ||
+          root.check != crc32c(&root, offsetof(RootEntry, check)))
+        continue;
+      const std::uint64_t blocks = round_up(root.bytes, kBlockBytes) / kBlockBytes;
+      if (root.bytes > heap_layout::kMaxSmallBytes) {
+        if (root.object != begin || blocks > blocks_ - block) continue;
+        return unseal(heap_layout::block_word(BlockKind::kExtent, blocks), kSaltBlock);
+      }
+      const std::size_t size_class = heap_layout::class_of(root.bytes);
+      if (is_aligned(root.object - begin, heap_layout::kClassBytes[size_class]))
+        return unseal(heap_layout::block_word(BlockKind::kSmall, size_class), kSaltBlock);
+    }
+    return {};
   }
 
   void mend_bitmap(std::uint64_t segment, std::uint64_t block, std::uint64_t size_class) {

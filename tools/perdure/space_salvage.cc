@@ -472,10 +472,13 @@ Salvaged salvage_space(const std::string& from, const std::string& to, bool zero
   {
     // Read back as any other.
     std::vector<std::string> findings;
-    const auto copy = AddressSpace::inspect(directory.building(), &findings).value();
+    auto opened = AddressSpace::inspect(directory.building(), &findings);
+    if (!opened) findings.insert(findings.begin(), opened.error().message);
     if (!findings.empty())
-      throw Exception(Code::kCorrupt, from + ": " + findings.front() +
-                                          ", also in a copy; restore it from a backup");
+      throw Exception(Code::kCorrupt,
+                      from + ": cannot be put right (" + findings.front() +
+                          "); what was made of it is removed: restore it from a backup");
+    const auto& copy = opened.value();
     if (copy->regions().size() != wreck.regions().size())
       throw Exception(Code::kIo, to + ": read back, the copy differs; it was removed; check the "
                                       "device");
