@@ -46,14 +46,14 @@ const std::vector<Paper>& papers() {
        true,
        {
            {{"table4"}, one_section<measure_store>},
-           {{"openldap"}, one_section<measure_ldap>},
-           {{"figure4", "figure5"}, measure_hash_table},
+           {{"openldap"}, one_section<measure_ldap>, true},
+           {{"figure4", "figure5"}, measure_hash_table, true},
            {{"table5"}, one_section<measure_trees>},
            {{"table6"}, one_section<measure_log_throughput>},
-           {{"figure6"}, one_section<measure_truncation>},
-           {{"boot"}, one_section<measure_boot>},
-           {{"remap"}, one_section<measure_remap>},
-           {{"reincarnation"}, one_section<measure_reincarnation>},
+           {{"figure6"}, one_section<measure_truncation>, true},
+           {{"boot"}, one_section<measure_boot>, true},
+           {{"remap"}, one_section<measure_remap>, true},
+           {{"reincarnation"}, one_section<measure_reincarnation>, true},
            {{"figure7"}, one_section<measure_latencies>},
        }},
       {paper_blurred::kName,
@@ -62,12 +62,12 @@ const std::vector<Paper>& papers() {
        false,
        {
            {{"figure9"}, one_section<measure_one_thread>},
-           {{"figure10"}, measure_threads},
+           {{"figure10"}, measure_threads, true},
            {{"figure11"}, one_section<measure_value_sizes>},
            {{"figure12"}, one_section<measure_transaction_sizes>},
            {{"figure13"}, one_section<measure_log_sizes>},
            {{"figure14"}, one_section<measure_recovery>},
-           {{"figure15"}, one_section<measure_idle_times>},
+           {{"figure15"}, one_section<measure_idle_times>, true},
            {{"figure16"}, one_section<measure_memory_latencies>},
            {{"figure17", "table2"}, measure_adaptive},
            {{"mixes"}, one_section<measure_mixes>},
@@ -100,7 +100,7 @@ const std::vector<Paper>& papers() {
            {{"table1"}, one_section<nvheaps::measure_operations>},
            {{"figure4"}, one_section<nvheaps::measure_transaction_sizes>},
            {{"figure5", "figure6", "engines", "reads"}, nvheaps::measure_benchmarks},
-           {{"figure7"}, one_section<nvheaps::measure_other_systems>},
+           {{"figure7"}, one_section<nvheaps::measure_other_systems>, true},
            {{"figure8"}, one_section<nvheaps::tell_of_memcached>},
        },
        MemoryModel::kLineTimes},
@@ -201,7 +201,8 @@ std::vector<Section> measure(const Paper& paper, const Experiment& experiment,
   control.sample();
   std::vector<Section> sections = experiment.measure(settings);
   control.sample();
-  const std::string unsteady = control.unsteady(clock_of(paper.memory));
+  const std::string unsteady =
+      control.unsteady(experiment.all_cpus ? MeasuredBy::kWallTime : clock_of(paper.memory));
   if (!unsteady.empty()) {
     for (Section& section : sections) withhold_verdicts(section, unsteady);
   }

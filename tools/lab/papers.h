@@ -14,6 +14,8 @@ namespace perdure::bench::reproduce {
 struct Experiment {
   std::vector<std::string> ids;  // of the sections that it makes
   std::vector<Section> (*measure)(const Settings&);
+  // Threads that have to run at the same time, or a wait for a device: what others take of the CPUs spoils it, whatever the clock.
+  bool all_cpus = false;
 };
 
 enum class MemoryModel : std::uint8_t {

@@ -45,7 +45,7 @@ std::string of_threads(const std::string& name, unsigned threads) {
   return fmt::format("{}, {} thread{}", name, threads, threads == 1 ? "" : "s");
 }
 
-void judge_latency(Section& section, const std::vector<unsigned>& threads) {
+void judge_latency(Section& section, const std::vector<unsigned>& threads, unsigned cpus) {
   const auto gain = [&](double x) { return ratio_at(section, kBerkeley, kSynchronous, x); };
   const auto small = between(section, 0, kSmallValueBytes - 1, gain);
   const auto at_least_gain = [&] {
@@ -74,7 +74,7 @@ void judge_latency(Section& section, const std::vector<unsigned>& threads) {
   std::vector<Found> ours;
   std::vector<Found> theirs;
   for (const unsigned more : threads) {
-    if (more == 1) continue;
+    if (more == 1 || more > cpus) continue;
     for (const double x : section.x) {
       ours.push_back(ratio_at(section, of_threads("perdure", more), "perdure, 1 thread", x));
       if (more == 2)
@@ -88,7 +88,7 @@ void judge_latency(Section& section, const std::vector<unsigned>& threads) {
 void judge_throughput(Section& section, const std::vector<unsigned>& threads, unsigned cpus) {
   std::vector<Found> gains;
   for (const unsigned many : threads) {
-    if (many == 1) continue;
+    if (many == 1 || many > cpus) continue;
     for (const double x : section.x) {
       Found gain =
           ratio_at(section, of_threads("perdure", many), of_threads("Berkeley DB", many), x);
@@ -107,11 +107,13 @@ void judge_throughput(Section& section, const std::vector<unsigned>& threads, un
   Sentence scales(section, kScaling);
   std::vector<Found> linear;
   std::vector<Found> beyond_two;
-  const unsigned most = threads.back();
+  unsigned most = 0;  // More threads than CPUs cannot show how a program scales.
+  for (const unsigned many : threads) {
+    if (many <= cpus) most = std::max(most, many);
+  }
   for (const double x : section.x) {
     const double rate = median(section, "perdure, 1 thread", x);
     for (const unsigned many : threads) {
-      // More threads than CPUs cannot show how a program scales.
       if (many > 1 && many <= cpus && rate > 0)
         linear.push_back(
             divided(value_at(section, of_threads("perdure", many), x), rate * many, "x linear"));

@@ -16,7 +16,7 @@ inline constexpr const char* kSynchronous = "perdure synchronous, 1 thread";
 inline constexpr const char* kSynchronousDeletes = "perdure synchronous's deletes, 1 thread";
 
 /// Figures 4, 5 and 7, by value size; with these numbers of threads, on so many CPUs.
-void judge_latency(Section& section, const std::vector<unsigned>& threads);
+void judge_latency(Section& section, const std::vector<unsigned>& threads, unsigned cpus);
 void judge_throughput(Section& section, const std::vector<unsigned>& threads, unsigned cpus);
 /// "gain at 1000 ns" is Berkeley DB's time over ours; "perdure at 1000 ns" and "Berkeley DB at 1000 ns" are microseconds.
 void judge_slow_memory(Section& section, const std::vector<double>& latencies_ns);

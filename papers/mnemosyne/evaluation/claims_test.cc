@@ -19,7 +19,7 @@ TEST(MnemosyneClaims, Figure4) {
                                    {"Berkeley DB, 1 thread", "us", {25, 50, 30}},
                                    {"Berkeley DB, 2 threads", "us", {40, 60, 50}},
                                    {"Berkeley DB's device, 1 thread", "us", {2, 3, 5}}}),
-                       [](Section& section) { judge_latency(section, {1, 2}); },
+                       [](Section& section) { judge_latency(section, {1, 2}, 4); },
                        {{"perdure synchronous, 1 thread", "Berkeley DB, 1 thread"}});
 }
 

@@ -158,8 +158,9 @@ std::vector<Section> measure_hash_table(const Settings& settings) {
   const std::vector<std::optional<double>> to(latency.x.size(), paper::kThroughputGain.high);
   throughput.add_values("paper: from (several threads)", "x", Origin::kPaper, from);
   throughput.add_values("paper: to (several threads)", "x", Origin::kPaper, to);
-  paper::judge_latency(latency, settings.threads);
-  paper::judge_throughput(throughput, settings.threads, std::thread::hardware_concurrency());
+  const unsigned cpus = std::thread::hardware_concurrency();
+  paper::judge_latency(latency, settings.threads, cpus);
+  paper::judge_throughput(throughput, settings.threads, cpus);
   return {latency, throughput};
 }
 
