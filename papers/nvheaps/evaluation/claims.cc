@@ -136,20 +136,21 @@ void judge_transaction_sizes(Section& section) {
     const std::string series = engine + ", 1 thread";
     const Found first = reproduce::value_at(section, series, one);
     const Found at_four = reproduce::value_at(section, series, four);
-    const Found last = reproduce::value_at(section, series, all);
+    const Found last = reproduce::greatest(
+        everywhere(section, [&](double x) { return reproduce::value_at(section, series, x); }));
     const std::string which =
         engine == "mnemosyne" ? "our log of words" : "the paper's log of objects";
     if (!first || !at_four || !last) continue;
-    // Times of an update; what the largest transactions still take is not overhead.
+    // Times of an update; what it takes in the transactions of the best size is not overhead.
     const double overhead = 1 / first->value.median - 1 / last->value.median;
     const double saved = 1 / first->value.median - 1 / at_four->value.median;
     amortised.holds(
         fmt::format("{}: four elements amortise more than half of the overhead", which),
         reproduce::number(100 * saved / overhead, "%", "",
                           fmt::format("an update takes {:.2f} us in a transaction of {:g}, {:.2f} "
-                                      "of {:g}, {:.2f} of {:g}",
+                                      "of {:g}, at best {:.2f}",
                                       1e6 / first->value.median, one, 1e6 / at_four->value.median,
-                                      four, 1e6 / last->value.median, all)),
+                                      four, 1e6 / last->value.median)),
         above(50));
     amortised.holds(fmt::format("{}: beyond that a quarter more at most", which),
                     reproduce::growth(section, series, four, all), below(1.25));
@@ -236,25 +237,29 @@ void judge_price_of_safety(Section& section) {
                        1e9 / rate->value.median);
   });
 
-  for (const std::string log : {", undo-objects", ""}) {
-    const std::string which = log.empty() ? "our log of words" : "the paper's log of objects";
-    const std::vector<Found> tx = losses(section, "TX" + log, "SAFE");
-    Sentence toll(section, paper::kTransactions);
-    toll.holds(fmt::format("{}: 82 % on average", which), reproduce::mean_of(tx),
+  // The paper's log and ours, each in the words of a clause.
+  const std::pair<std::string, std::string> logs[] = {
+      {", undo-objects", "the paper's log of objects: "}, {"", "our log of words: "}};
+  Sentence toll(section, paper::kTransactions);
+  for (const auto& [log, which] : logs)
+    toll.holds(which + "82 % on average", reproduce::mean_of(losses(section, "TX" + log, "SAFE")),
                percent_less(paper::kTransactionsPercent, paper::kTransactionsPercent));
-    Sentence steep(section, paper::kBTreeSteep);
-    steep.holds(fmt::format("{}: BTree loses more than any other", which),
-                beyond_the_others(tx, Work::kBTree), above(0));
-    Sentence isolation(section, paper::kIsolation);
-    isolation.holds(fmt::format("{}: 30 % on average", which),
+  Sentence steep(section, paper::kBTreeSteep);
+  for (const auto& [log, which] : logs)
+    steep.holds(which + "BTree loses more than any other",
+                beyond_the_others(losses(section, "TX" + log, "SAFE"), Work::kBTree), above(0));
+  Sentence isolation(section, paper::kIsolation);
+  for (const auto& [log, which] : logs)
+    isolation.holds(which + "30 % on average",
                     reproduce::mean_of(losses(section, "C-TX" + log, "TX" + log)),
                     percent_less(paper::kIsolationPercent, paper::kIsolationPercent));
-    Sentence safety(section, paper::kSafety);
+  Sentence safety(section, paper::kSafety);
+  for (const auto& [log, which] : logs) {
+    const std::string slower = "C-TX" + log;
     safety.holds(
-        fmt::format("{}: 11 times on average", which),
+        which + "11 times on average",
         reproduce::mean_of(everywhere(
-            section,
-            [&](double x) { return reproduce::ratio_at(section, "BASE", "C-TX" + log, x); })),
+            section, [&](double x) { return reproduce::ratio_at(section, "BASE", slower, x); })),
         times(paper::kSafetyFactor, paper::kSafetyFactor));
   }
   Sentence reclaim(section, paper::kReclaim);
