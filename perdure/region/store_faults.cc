@@ -88,7 +88,15 @@ void StoreFaults::hear_no_more() {
 
 namespace {
 
+/// Threads of the sanitizer, which block all signals and store to nothing of the program's.
+#if defined(__SANITIZE_THREAD__)
+constexpr int kThreadsOfSanitizer = 1;
+#else
+constexpr int kThreadsOfSanitizer = 0;
+#endif
+
 bool any_thread_blocks(int signal) {
+  int blocking = 0;
   // Of each thread, as hexadecimal digits of 64 bits: signal 1 is the lowest.
   const std::string key = "SigBlk:";
   std::error_code failed;
@@ -98,10 +106,10 @@ bool any_thread_blocks(int signal) {
     for (std::string line; std::getline(status, line);) {
       if (!line.starts_with(key)) continue;
       const std::uint64_t blocked = std::stoull(line.substr(key.size()), nullptr, 16);
-      if ((blocked >> (signal - 1) & 1) != 0) return true;
+      if ((blocked >> (signal - 1) & 1) != 0) ++blocking;
     }
   }
-  return static_cast<bool>(failed);
+  return failed || blocking > kThreadsOfSanitizer;
 }
 
 }  // namespace

@@ -263,6 +263,7 @@ class Mutants {
       std::filesystem::remove(path);
       write_file(path, bytes);
       const bool aloud = options_->only != 0;
+      if (aloud) fmt::print(stderr, "damage: {}\n", story);
       const int status = in_process([&] { return use(subject, path, aloud); });
       judge(subject, number, story, status, tally);
     }
