@@ -57,7 +57,10 @@ struct Shared {
       continue;
     }
     auto seen = Pool::inspect(path);
-    if (!seen) continue;  // the writer is not there yet
+    if (!seen) {  // the writer is not there yet
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      continue;
+    }
     const auto* const words = seen->find_root<Words>("words");
     ++shared.images;
     const auto end = Clock::now() + std::chrono::duration<double>(hold_s);
@@ -71,38 +74,52 @@ struct Shared {
 
 class Readers {
  public:
-  Readers(const LookingOptions& options, const std::string& path)
-      : shared_(new(::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE,
-                           MAP_SHARED | MAP_ANONYMOUS, -1, 0)) Shared) {
-    for (unsigned i = 0; i < options.readers; ++i) {
+  /// Errors: throws Exception kIo: there is no memory, or no process, to be had.
+  Readers(const LookingOptions& options, const std::string& path) {
+    void* const memory =
+        ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) throw Exception(Code::kIo, "no memory to share with the readers");
+    shared_ = new (memory) Shared;
+    while (children_.size() < options.readers) {
       const pid_t child = ::fork();
       if (child == 0) look(path, options.hold_s, *shared_);
+      if (child < 0) {
+        end();
+        throw Exception(Code::kIo, "no process for another reader");
+      }
       children_.push_back(child);
     }
   }
-  ~Readers() {
-    for (const pid_t child : children_) {
-      ::kill(child, SIGKILL);
-      ::waitpid(child, nullptr, 0);
-    }
-    ::munmap(shared_, sizeof(Shared));
-  }
+  ~Readers() { end(); }
   Readers(const Readers&) = delete;
   Readers& operator=(const Readers&) = delete;
 
   std::uint64_t images() const { return shared_->images; }
   bool saw_half() const { return shared_->torn; }
   void rest() { shared_->go = false; }
-  /// Returns when each has an image.
+  /// Returns when so many images have been taken as there are readers.
+  /// Errors: throws Exception kBusy: they do not come to it.
   void start() {
     const std::uint64_t before = images();
+    const auto end = Clock::now() + std::chrono::seconds(30);
     shared_->go = true;
-    while (images() < before + children_.size())
+    while (images() < before + children_.size()) {
+      if (Clock::now() > end)
+        throw Exception(Code::kBusy, "the readers could not look at the pool within 30 s");
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
   }
 
  private:
-  Shared* shared_;
+  void end() {
+    for (const pid_t child : children_) {
+      ::kill(child, SIGKILL);
+      ::waitpid(child, nullptr, 0);
+    }
+    ::munmap(shared_, sizeof(Shared));
+  }
+
+  Shared* shared_ = nullptr;
   std::vector<pid_t> children_;
 };
 
