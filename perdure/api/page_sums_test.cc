@@ -73,6 +73,19 @@ class PageSumsTest : public ::testing::TestWithParam<DomainKind> {
     file.put(static_cast<char>(was ^ (1 << bit)));
   }
 
+  std::string bytes_at(Offset offset, std::size_t count) const {
+    std::ifstream file(path, std::ios::binary);
+    std::string found(count, '\0');
+    file.seekg(static_cast<std::streamoff>(offset));
+    file.read(found.data(), static_cast<std::streamsize>(count));
+    return found;
+  }
+  void put_bytes(Offset offset, const std::string& bytes) const {
+    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(static_cast<std::streamoff>(offset));
+    file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  }
+
   testing::TempDir directory;
   const std::string path = directory / "a.pool";
 };
@@ -105,6 +118,51 @@ TEST_P(PageSumsTest, AFlippedBitIsFoundWhereverItIs) {
   ASSERT_EQ(both.damage.size(), 1u);
   EXPECT_EQ(both.damage[0].offset, super.heap_offset + 5 * kPageBytes);
   EXPECT_EQ(both.damage[0].bytes, 2 * kPageBytes);
+}
+
+TEST_P(PageSumsTest, ALostRootIsNotTakenForOneThatWasNeverMade) {
+  const Offset table = 2 * kPageBytes;
+  constexpr std::size_t kSector = 512;
+  constexpr std::size_t kRoots = 2 * kSector / sizeof(RootEntry);
+  make();
+  const std::string before = bytes_at(table, 2 * kSector);
+  {
+    Pool pool = open();
+    for (std::size_t i = 1; i < kRoots; ++i) pool.root<std::uint64_t>("root " + std::to_string(i));
+  }
+  expect_at_rest();
+  const std::string sound = bytes_at(table, 2 * kSector);
+  for (const Offset sector : {table, table + kSector}) {
+    for (const std::string& as :
+         {std::string(kSector, '\0'), before.substr(sector - table, kSector)}) {
+      put_bytes(sector, as);
+      const auto opened = Pool::open(path, options());
+      ASSERT_FALSE(opened.ok());
+      EXPECT_EQ(opened.error().code, Code::kCorrupt);
+      EXPECT_NE(opened.error().message.find("byte 8192"), std::string::npos)
+          << opened.error().message;
+      EXPECT_EQ(Pool::inspect(path).error().code, Code::kCorrupt);
+      EXPECT_EQ(scrubbed().damage.size(), 1u);
+      put_bytes(table, sound);
+    }
+  }
+  // Roots that are made or taken away before a kill are no damage.
+  for (std::size_t i = 1; i < kRoots; i += 5) {
+    EXPECT_EQ(testing::in_child([&] {
+                Pool pool = open();
+                pool.atomically(
+                    [&](Tx& tx) { core_of(pool).remove_root(tx, "root " + std::to_string(i)); });
+                if (i % 2 == 0) pool.checkpoint();
+                ::_exit(7);
+                return 0;
+              }),
+              7);
+    expect_no_damage();
+    Pool pool = open();
+    EXPECT_EQ(pool.read_only([&](Tx& tx) { return core_of(pool).roots(tx).size(); }),
+              kRoots - i / 5 - 1);
+  }
+  expect_at_rest();
 }
 
 TEST_P(PageSumsTest, DamagedSumsAreNotTakenForDamagedPages) {

@@ -140,6 +140,10 @@ Result<std::unique_ptr<PoolCore>> PoolCore::open(std::unique_ptr<Region> region,
   core->storage_ = std::move(storage);
   // What was found wrong may come from a page that could not be read.
   const auto refused = [&](const Error& error) { return core->region_->loss().value_or(error); };
+  // Before recovery writes to it. Who takes findings compares all pages.
+  if (findings == nullptr) {
+    if (auto whole = core->region_->check_sums_of_roots(); !whole) return refused(whole.error());
+  }
   core->logs_ = std::make_unique<LogArea>(*core->region_, source.side_logs);
   if (auto opened = core->logs_->open(); !opened) return refused(opened.error());
   if (source.log_damage != nullptr) core->logs_->take_what_is_whole(*source.log_damage);

@@ -23,9 +23,28 @@ Offset sums_at(const Superblock& super, std::uint64_t area) {
   return area_words_of(super).end() + area * kPageBytes;
 }
 std::uint64_t areas_up_to(Offset end) { return (end + kAreaBytes - 1) / kAreaBytes; }
-/// What of an area is heap.
-PageSums::Range heap_in(const Superblock& super, std::uint64_t area, Offset end) {
-  return {std::max(area * kAreaBytes, super.heap_offset), std::min((area + 1) * kAreaBytes, end)};
+/// Empty if it has been moved into the heap.
+PageSums::Range roots_before_heap(const Superblock& super) {
+  const Section roots = roots_of(super);
+  if (is_moved(super, roots)) return {0, 0};
+  return {roots.begin, roots.end()};
+}
+bool overlaps_roots(const Superblock& super, Offset page) {
+  const Section roots = roots_of(super);
+  return page >= roots.begin && page < roots.end();
+}
+/// The parts of an area whose pages have sums when it rests; empty ones among them. `end`: of the heap.
+std::array<PageSums::Range, 2> summed_in(const Superblock& super, std::uint64_t area, Offset end) {
+  const auto inside_area = [area](PageSums::Range range) -> PageSums::Range {
+    const Offset begin = std::max(area * kAreaBytes, range.begin);
+    return {begin, std::max(begin, std::min((area + 1) * kAreaBytes, range.end))};
+  };
+  return {inside_area(roots_before_heap(super)), inside_area({super.heap_offset, end})};
+}
+bool has_sums_in(const Superblock& super, std::uint64_t area, Offset end) {
+  const auto parts = summed_in(super, area, end);
+  return std::any_of(parts.begin(), parts.end(),
+                     [](const PageSums::Range& part) { return part.begin < part.end; });
 }
 
 /// 0 says that there is none.
@@ -40,14 +59,17 @@ PageSums::PageSums(const Region& region, Backing& backing)
     : region_(&region),
       backing_(&backing),
       super_(region.superblock()),
+      roots_(roots_before_heap(super_)),
       groups_(new std::atomic<Group*>[areas_of(super_) / kWordsOfPage + 1] {}),
       chunk_(kReadAtOnce) {}
 
 std::uint64_t PageSums::count() const { return areas_up_to(region_->grown_bytes()); }
 
 PageSums::Span PageSums::areas_in(const Range& range) const {
-  const Offset begin = std::max(range.begin, super_.heap_offset);
-  const Offset end = std::min(range.end, super_.geometry.capacity_bytes);
+  const Range heap{super_.heap_offset, super_.geometry.capacity_bytes};
+  const Range& part = range.end > heap.begin ? heap : roots_;
+  const Offset begin = std::max(range.begin, part.begin);
+  const Offset end = std::min(range.end, part.end);
   if (begin >= end) return {0, 0};
   return {begin / kAreaBytes, areas_up_to(end)};
 }
@@ -119,8 +141,8 @@ bool PageSums::open_slowly(std::span<const Range> ranges, bool track) {
 }
 
 bool PageSums::open_all() {
-  const Range all{0, region_->grown_bytes()};
-  return open_slowly(std::span(&all, 1), false);
+  const std::array<Range, 2> all{roots_, {super_.heap_offset, region_->grown_bytes()}};
+  return open_slowly(all, false);
 }
 
 void PageSums::note(const Range& range) {
@@ -153,7 +175,7 @@ bool PageSums::rest(std::uint64_t most_bytes) {
   Areas found_open;
   for (std::uint64_t number = 0; number < count(); ++number) {
     const Area* const area = find(number);
-    if (area == nullptr) continue;
+    if (area == nullptr || !has_sums_in(super_, number, region_->grown_bytes())) continue;
     const State state = area->state.load(std::memory_order_relaxed);
     if (state == State::kWritten || state == State::kQuiet) opened.push_back(number);
     if (state == State::kFoundOpen) found_open.push_back(number);
@@ -173,7 +195,7 @@ void PageSums::rest_quiet(std::size_t most_areas) {
   Areas quiet;
   for (std::uint64_t number = 0; number < count() && quiet.size() < most_areas; ++number) {
     Area* const area = find(number);
-    if (area == nullptr) continue;
+    if (area == nullptr || !has_sums_in(super_, number, region_->grown_bytes())) continue;
     State state = area->state.load(std::memory_order_relaxed);
     if (state == State::kWritten) {
       area->state.compare_exchange_strong(state, State::kQuiet, std::memory_order_seq_cst);
@@ -235,26 +257,28 @@ bool PageSums::sum_up(std::uint64_t number, Sums& sums) {
     sums = {};
     written = nullptr;
   }
-  const Range heap = heap_in(super_, number, region_->grown_bytes());
   const auto index = [](Offset page) { return page % kAreaBytes / kPageBytes; };
   const auto is_due = [&](Offset page) {
     const std::uint64_t i = index(page);
     return written == nullptr || sums[i] == 0 ||
            (written->pages[i / 64].load(std::memory_order_relaxed) >> i % 64 & 1) != 0;
   };
-  for (Offset begin = heap.begin; begin < heap.end;) {
-    Offset end = begin;
-    while (end < heap.end && end - begin < kReadAtOnce && is_due(end)) end += kPageBytes;
-    if (begin == end) {
-      begin += kPageBytes;
-      continue;
+  for (const Range& part : summed_in(super_, number, region_->grown_bytes())) {
+    for (Offset begin = part.begin; begin < part.end;) {
+      Offset end = begin;
+      while (end < part.end && end - begin < kReadAtOnce && is_due(end)) end += kPageBytes;
+      if (begin == end) {
+        begin += kPageBytes;
+        continue;
+      }
+      if (!backing_->read(begin, chunk_.data(), end - begin)) return false;
+      for (Offset page = begin; page < end; page += kPageBytes) {
+        const bool is_other_table =
+            region_->overlaps_tables(page, kPageBytes) && !overlaps_roots(super_, page);
+        sums[index(page)] = is_other_table ? 0 : sum_of(chunk_.data() + (page - begin));
+      }
+      begin = end;
     }
-    if (!backing_->read(begin, chunk_.data(), end - begin)) return false;
-    for (Offset page = begin; page < end; page += kPageBytes) {
-      const bool is_table = region_->overlaps_tables(page, kPageBytes);
-      sums[index(page)] = is_table ? 0 : sum_of(chunk_.data() + (page - begin));
-    }
-    begin = end;
   }
   return true;
 }
@@ -266,69 +290,114 @@ std::string PageSumsReport::Damage::what() const {
   return at + std::to_string(bytes / kPageBytes) + " pages from there differ from their checksums";
 }
 
-Result<PageSumsReport> check_page_sums(
-    const Superblock& super, std::uint64_t grown_bytes,
-    const std::function<Result<void>(Offset, std::byte*, std::uint64_t)>& read,
-    const ShowAreas& show) {
-  PageSumsReport report;
-  if (super.version < kPageSumsSinceVersion) return report;
-  const std::uint64_t first = super.heap_offset / kAreaBytes;
-  const std::uint64_t end = areas_up_to(grown_bytes);
-  report.areas = end - first;
-  constexpr std::uint64_t kWordsOfPage = kPageBytes / kWordBytes;
-  std::array<Word, kWordsOfPage> words{};
-  const auto read_words = [&](std::uint64_t area) {
-    return read(word_at(super, round_down(area, kWordsOfPage)),
-                reinterpret_cast<std::byte*>(words.data()), sizeof(words));
-  };
-  std::vector<std::byte> content(kAreaBytes);
-  for (std::uint64_t area = first; area < end; ++area) {
-    if (show) show(area - first, report.areas);
-    if (auto got = read_words(area); !got) return got.error();
-    const Word word = words[area % kWordsOfPage];
-    if (word == 0) continue;
+namespace {
+
+using ReadPages = std::function<Result<void>(Offset, std::byte*, std::uint64_t)>;
+
+/// Compares pages with their sums, area by area.
+class Comparison {
+ public:
+  Comparison(const Superblock& super, const ReadPages& read) : super_(super), read_(read) {}
+
+  /// Of the area's parts that are not empty, of which there is at least one. Errors: those of read.
+  template <class Parts>
+  Result<void> area(std::uint64_t number, const Parts& parts) {
+    ++report.areas;
+    auto found_word = word_of(number);
+    if (!found_word) return found_word.error();
+    const Word word = found_word.value();
+    if (word == 0) return {};
     std::vector<PageSumsReport::Damage> damage;
     std::uint64_t pages = 0;
     std::array<std::uint32_t, kAreaBytes / kPageBytes> sums{};
     if (auto got =
-            read(sums_at(super, area), reinterpret_cast<std::byte*>(sums.data()), sizeof(sums));
+            read_(sums_at(super_, number), reinterpret_cast<std::byte*>(sums.data()), sizeof(sums));
         !got)
-      return got.error();
+      return got;
     if (unseal(word, kSaltArea) != crc32c(sums.data(), sizeof(sums))) {
       const bool of_word = !unseal(word, kSaltArea);
-      damage.push_back({of_word ? word_at(super, area) : sums_at(super, area),
+      damage.push_back({of_word ? word_at(super_, number) : sums_at(super_, number),
                         of_word ? kWordBytes : kPageBytes, true});
     } else {
-      const PageSums::Range heap = heap_in(super, area, grown_bytes);
-      if (auto got = read(heap.begin, content.data(), heap.end - heap.begin); !got)
-        return got.error();
-      for (Offset at = heap.begin; at < heap.end; at += kPageBytes) {
-        const std::uint32_t sum = sums[at % kAreaBytes / kPageBytes];
-        if (sum == 0) continue;
-        ++pages;
-        if (sum != sum_of(content.data() + (at - heap.begin)))
-          damage.push_back({at, kPageBytes, false});
+      for (const PageSums::Range& part : parts) {
+        content_.resize(part.end - part.begin);
+        if (content_.empty()) continue;
+        if (auto got = read_(part.begin, content_.data(), content_.size()); !got) return got;
+        for (Offset at = part.begin; at < part.end; at += kPageBytes) {
+          const std::uint32_t sum = sums[at % kAreaBytes / kPageBytes];
+          if (sum == 0) continue;
+          ++pages;
+          if (sum != sum_of(content_.data() + (at - part.begin)))
+            damage.push_back({at, kPageBytes, false});
+        }
       }
     }
     if (!damage.empty()) {
       // Somebody may have begun to write there.
-      if (auto got = read_words(area); !got) return got.error();
-      if (words[area % kWordsOfPage] != word) continue;
+      auto word_now = word_of(number);
+      if (!word_now) return word_now.error();
+      if (word_now.value() != word) return {};
     }
     ++report.areas_at_rest;
     report.pages += pages;
-    for (const PageSumsReport::Damage& found : damage) {
-      auto& all = report.damage;
-      if (!all.empty() && !all.back().in_sums && !found.in_sums &&
-          all.back().offset + all.back().bytes == found.offset) {
-        all.back().bytes += found.bytes;
-      } else {
-        all.push_back(found);
-      }
+    for (const PageSumsReport::Damage& found : damage) tell(found);
+    return {};
+  }
+
+  PageSumsReport report;
+
+ private:
+  Result<Word> word_of(std::uint64_t area) {
+    constexpr std::uint64_t kWordsOfPage = kPageBytes / kWordBytes;
+    std::array<Word, kWordsOfPage> words{};
+    auto got = read_(word_at(super_, round_down(area, kWordsOfPage)),
+                     reinterpret_cast<std::byte*>(words.data()), sizeof(words));
+    if (!got) return got.error();
+    return words[area % kWordsOfPage];
+  }
+  void tell(const PageSumsReport::Damage& found) {
+    auto& all = report.damage;
+    if (!all.empty() && !all.back().in_sums && !found.in_sums &&
+        all.back().offset + all.back().bytes == found.offset) {
+      all.back().bytes += found.bytes;
+    } else {
+      all.push_back(found);
     }
   }
-  if (show) show(report.areas, report.areas);
-  return report;
+
+  const Superblock& super_;
+  const ReadPages& read_;
+  std::vector<std::byte> content_;
+};
+
+}  // namespace
+
+Result<PageSumsReport> check_page_sums(const Superblock& super, std::uint64_t grown_bytes,
+                                       const ReadPages& read, const ShowAreas& show) {
+  Comparison comparison(super, read);
+  if (super.version < kPageSumsSinceVersion) return comparison.report;
+  const std::uint64_t end = areas_up_to(grown_bytes);
+  for (std::uint64_t area = 0; area < end; ++area) {
+    if (show) show(area, end);
+    if (!has_sums_in(super, area, grown_bytes)) continue;
+    if (auto got = comparison.area(area, summed_in(super, area, grown_bytes)); !got)
+      return got.error();
+  }
+  if (show) show(end, end);
+  return comparison.report;
+}
+
+Result<PageSumsReport> check_sums_of_roots(const Superblock& super, const ReadPages& read) {
+  Comparison comparison(super, read);
+  if (super.version < kPageSumsSinceVersion) return comparison.report;
+  const Section roots = roots_of(super);
+  for (Offset begin = roots.begin; begin < roots.end();) {
+    const Offset end = std::min(roots.end(), round_down(begin, kAreaBytes) + kAreaBytes);
+    const std::array<PageSums::Range, 1> part{{{begin, end}}};
+    if (auto got = comparison.area(begin / kAreaBytes, part); !got) return got.error();
+    begin = end;
+  }
+  return comparison.report;
 }
 
 }  // namespace perdure

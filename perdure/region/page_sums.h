@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// PageSums: checksums of what is at rest in a pool's heap, so that a byte that the storage changed is
-//           found, wherever it is.
+// PageSums: checksums of what is at rest in a pool's heap and in its table of roots, so that a byte that
+//           the storage changed is found, wherever it is.
 //
-// The heap is divided into areas of 4 MiB. An area is *open* as long as its pages may be written; then
+// The file is divided into areas of 4 MiB. An area is *open* as long as its pages may be written; then
 // its word is 0. It is *at rest* when its word vouches for its page of sums, which has the CRC32C of
 // each of its pages. So a program pays for sums when it comes to an area that was at rest, and when it
 // leaves it, but not for what it writes in between:
@@ -21,7 +21,7 @@
 // storage makes of them meanwhile. Where nobody knows what was written (on memory, or because of
 // a crash) step 3 reads them all.
 //
-// A page of tables in the heap, or behind the heap's end, has the sum 0: none.
+// A page of another table, or behind the heap's end, has the sum 0: none.
 #pragma once
 
 #include <array>
@@ -63,7 +63,7 @@ class PageSums {
    public:
     Writing(PageSums* sums, Offset offset, std::uint64_t bytes) {
       // Logs are written all the time.
-      if (sums == nullptr || offset + bytes <= sums->super_.heap_offset) return;
+      if (sums == nullptr || !sums->concerns(offset, offset + bytes)) return;
       sums_ = sums;
       // Before the look at the areas, as rest() looks for writers after it has marked them.
       sums_->writers_.fetch_add(1, std::memory_order_seq_cst);
@@ -91,7 +91,7 @@ class PageSums {
     }
     return true;
   }
-  /// The same for the whole heap: of a writer that cannot tell where it writes.
+  /// The same for all that has sums: of a writer that cannot tell where it writes.
   bool open_all();
 
   /// Lets all rest that was opened and then, as far as `most_bytes` go, what a crash or an earlier
@@ -133,7 +133,11 @@ class PageSums {
     bool settled = false;  // what words of 0 say is durable; under mutex_
   };
 
-  /// The areas of the heap that a range has bytes of, as numbers from `first` up to `end`.
+  bool concerns(Offset begin, Offset end) const {
+    return end > super_.heap_offset || (begin < roots_.end && end > roots_.begin);
+  }
+  /// The areas in which a range has bytes that have sums, as numbers from `first` up to `end`.
+  /// Requires: it does not go on from the tables into the heap.
   struct Span {
     std::uint64_t first;
     std::uint64_t end;
@@ -161,7 +165,7 @@ class PageSums {
   /// Words of areas that were found open are made durable: sums that no longer hold must not be written
   /// while they may come back.   False: the storage failed.
   bool settle(const Areas& areas);
-  /// How many areas the heap has.
+  /// How many areas there are up to the end of the heap.
   std::uint64_t count() const;
   /// False: they stay open.
   bool let_rest(const Areas& areas);
@@ -175,6 +179,7 @@ class PageSums {
   const Region* region_;
   Backing* backing_;
   const Superblock super_;
+  const Range roots_;  // empty if they lie in the heap
   std::unique_ptr<std::atomic<Group*>[]> groups_;
   std::vector<std::unique_ptr<Group>> owned_;  // under mutex_
   std::atomic<std::uint64_t> writers_{0};
@@ -187,7 +192,7 @@ using ShowAreas = std::function<void(std::uint64_t done, std::uint64_t all)>;
 
 /// What check_page_sums() finds.
 struct PageSumsReport {
-  std::uint64_t areas = 0;          // of the heap, as far as it is in use
+  std::uint64_t areas = 0;          // of the heap as far as it is in use, and of the roots
   std::uint64_t areas_at_rest = 0;  // of these
   std::uint64_t pages = 0;          // that have a sum
   struct Damage {
@@ -206,5 +211,10 @@ Result<PageSumsReport> check_page_sums(
     const Superblock& super, std::uint64_t grown_bytes,
     const std::function<Result<void>(Offset, std::byte*, std::uint64_t)>& read,
     const ShowAreas& show = nullptr);
+/// The same of the table of roots alone, which is so small that whoever opens a pool can compare it: an
+/// entry that was lost would look like one that was never made.
+Result<PageSumsReport> check_sums_of_roots(
+    const Superblock& super,
+    const std::function<Result<void>(Offset, std::byte*, std::uint64_t)>& read);
 
 }  // namespace perdure

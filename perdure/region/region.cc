@@ -253,9 +253,12 @@ void Region::rest() {
   // On memory nobody knows what was written, so that it may be all of the heap.
   constexpr std::uint64_t kMostOnFiles = std::uint64_t{1} << 30;
   constexpr std::uint64_t kMostOnMemory = std::uint64_t{64} << 20;
-  const bool on_files = domain_ == DomainKind::kSync;
-  if (!sums_ || (!on_files && grown_bytes() - super_.heap_offset > kMostOnMemory)) return;
-  (void)sums_->rest(kMostOnFiles);
+  constexpr std::uint64_t kTheRootsAtLeast =
+      kAreaBytes;  // their area is the first one that has sums
+  if (!sums_) return;
+  const bool all_of_memory = grown_bytes() - super_.heap_offset <= kMostOnMemory;
+  (void)sums_->rest(domain_ == DomainKind::kSync || all_of_memory ? kMostOnFiles
+                                                                  : kTheRootsAtLeast);
 }
 
 Result<void> Region::read_file(Offset offset, std::byte* to, std::uint64_t bytes) const {
@@ -282,6 +285,23 @@ Result<PageSumsReport> Region::check_sums(const ShowAreas& show) const {
       super_, grown_bytes(),
       [this](Offset at, std::byte* to, std::uint64_t bytes) { return read_file(at, to, bytes); },
       show);
+}
+
+Result<void> Region::check_sums_of_roots() const {
+  if (fd_ < 0) return {};
+  auto found = perdure::check_sums_of_roots(
+      super_,
+      [this](Offset at, std::byte* to, std::uint64_t bytes) { return read_file(at, to, bytes); });
+  if (!found) return found.error();
+  for (const PageSumsReport::Damage& damage : found->damage) {
+    // Of a table whose sums are damaged nothing is known; its entries have checks of their own.
+    if (damage.in_sums) continue;
+    return Error{Code::kCorrupt,
+                 path_ + ": " + damage.what() +
+                     ", in the table of roots: roots may be missing in it; restore the "
+                     "pool from a backup, or copy what can be proved with `perdure salvage`"};
+  }
+  return {};
 }
 
 bool Region::unchanged_since(std::uint64_t retired) const {

@@ -163,9 +163,11 @@ class Region {
   /// Compares the pages that have sums with them, as the file has them. Not while this region is being
   /// written.   Errors: as read_file().
   Result<PageSumsReport> check_sums(const ShowAreas& show = nullptr) const;
+  /// The same of the table of roots, if there is a file.   Errors: kCorrupt; those of read_file().
+  Result<void> check_sums_of_roots() const;
   /// For all that writes the file; null: nobody may look on.
   Onlookers* onlookers() const { return onlookers_.get(); }
-  /// For all that writes pages of the heap; null: they have none.
+  /// For all that writes pages of the heap or of the table of roots; null: they have none.
   PageSums* sums() const { return sums_.get(); }
   /// Called when the pool was found sound, before the program may store to it: on memory stores are
   /// the writes of pages. (What recovery stores there comes from records, before the first of which

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <algorithm>
 #include <array>
 
 #include "perdure/api/pool_core.h"
@@ -10,6 +11,7 @@ namespace {
 
 constexpr std::uint64_t kPages = 3;
 using Pages = std::array<std::array<std::uint64_t, kPageBytes / kWordBytes>, kPages>;
+constexpr std::array<const char*, 4> kRoots = {"north", "east", "south", "west"};
 
 /// Each step writes to several pages, and all but the first to an area that was at rest.
 Scenario summed() {
@@ -87,6 +89,29 @@ Scenario summed_quiet() {
   return s;
 }
 
+/// Steps that write to the table of roots alone.
+Scenario summed_roots() {
+  Scenario s = summed();
+  s.name = "root-sums";
+  s.claim += " (and takes roots away)";
+  s.steps = 3;
+  s.setup = [](Pool& pool) {
+    for (const char* name : kRoots) pool.root<std::uint64_t>(name);
+  };
+  s.step = [](Pool& pool, std::uint64_t step) {
+    if (step > kRoots.size()) return;  // after recoveries
+    pool.atomically([&](Tx& tx) { core_of(pool).remove_root(tx, kRoots[step - 1]); });
+  };
+  s.check = [](Pool& pool, std::uint64_t step) -> std::optional<std::string> {
+    const std::size_t found =
+        pool.read_only([&](Tx& tx) { return core_of(pool).roots(tx).size(); });
+    if (found == kRoots.size() - std::min<std::size_t>(step, kRoots.size())) return std::nullopt;
+    return std::to_string(found) + " roots are left";
+  };
+  s.reach = nullptr;
+  return s;
+}
+
 /// Tables that come into the heap, and the rings with the sums behind them, where a crash has left
 /// something.
 Scenario summed_raised() {
@@ -111,7 +136,7 @@ Scenario summed_raised() {
 }  // namespace
 
 std::vector<Scenario> page_sum_scenarios() {
-  return {summed(), summed_spilled(), summed_quiet(), summed_raised()};
+  return {summed(), summed_spilled(), summed_quiet(), summed_roots(), summed_raised()};
 }
 
 }  // namespace perdure::crash
