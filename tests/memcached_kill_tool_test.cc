@@ -117,6 +117,15 @@ TEST_F(MemcachedKillToolTest, OnMemoryEveryAcknowledgedWriteIsThere) {
   std::filesystem::remove(pool());
 }
 
+TEST_F(MemcachedKillToolTest, InAHeapOfObjectsEveryAcknowledgedWriteIsThere) {
+  kill_again_and_again({"--domain", "sync", "--store", "objects"}, 20);
+  std::filesystem::remove(pool());
+  if (std::filesystem::exists("/dev/shm"))
+    pool_ = "/dev/shm/perdure-kill-test-" + std::to_string(::getpid()) + ".pool";
+  kill_again_and_again({"--domain", "adr", "--store", "objects", "--threads", "4"}, 20);
+  std::filesystem::remove(pool());
+}
+
 TEST_F(MemcachedKillToolTest, OnMemoryWhatOneThreadStoredTogetherIsThere) {
   if (std::filesystem::exists("/dev/shm"))
     pool_ = "/dev/shm/perdure-kill-test-" + std::to_string(::getpid()) + ".pool";

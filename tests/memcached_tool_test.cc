@@ -387,6 +387,34 @@ TEST_F(MemcachedToolTest, MetricsAreToldOverHttp) {
   EXPECT_THAT(told.out, HasSubstr("perdure_memcached_cmd_set_total 1\n"));
 }
 
+TEST_F(MemcachedToolTest, ACacheInAHeapOfObjectsStaysOne) {
+  start({"--store", "objects", "--memory-limit", "1M"});
+  EXPECT_EQ(talk().ask(block("a", "in an object")), "STORED\r\n");
+  const std::string large(200'000, 'v');
+  for (int i = 0; i < 20; ++i)
+    EXPECT_EQ(talk().ask(block("k" + std::to_string(i), large)), "STORED\r\n");
+  EXPECT_EQ(talk().ask("get k19\r\n", "END\r\n"), "VALUE k19 0 200000\r\n" + large + "\r\nEND\r\n");
+  EXPECT_EQ(talk().ask("set a 0 0 5\r\nagain\r\n"), "STORED\r\n");
+  kill();
+  start();  // as it is
+  EXPECT_EQ(talk().ask("get a\r\n", "END\r\n"), "VALUE a 0 5\r\nagain\r\nEND\r\n");
+  EXPECT_EQ(stop(), 0) << read(path("log"));
+  const ToolRun other = run({"serve", pool(), "--socket", path("other.sock"), "--store", "pool"});
+  EXPECT_EQ(other.code, 2);
+  EXPECT_THAT(other.err, HasSubstr("--store objects"));
+  EXPECT_EQ(run({"check", pool(), "--leaks"}).code, 0);
+  EXPECT_EQ(run({"salvage", pool(), path("copy.pool")}).code, 0);
+  pool_ = path("copy.pool");
+  start();
+  EXPECT_EQ(talk().ask("get a\r\n", "END\r\n"), "VALUE a 0 5\r\nagain\r\nEND\r\n");
+  EXPECT_EQ(stop(), 0);
+  pool_ = path("plain.pool");
+  start();
+  EXPECT_EQ(stop(), 0);
+  EXPECT_THAT(run({"serve", pool_, "--socket", path("other.sock"), "--store", "objects"}).err,
+              HasSubstr("--store pool"));
+}
+
 TEST_F(MemcachedToolTest, WrongFilesAreRefused) {
   const auto serve = [&](const std::string& file) {
     return run({"serve", file, "--socket", path("other.sock")});

@@ -10,7 +10,6 @@
 namespace perdure::memcached {
 namespace {
 
-constexpr std::uint64_t kCasRange = 1 << 20;  // uniques reserved by one store
 /// On memory values below it are overwritten where they are, if the item takes as much as before; larger ones are made anew,
 /// in place and past the log. On files all are overwritten, up to the size where they are staged.
 constexpr std::uint64_t kRewriteBytes = kInPlaceBytes;

@@ -15,6 +15,10 @@
 
 namespace perdure::memcached {
 
+/// Cas uniques that one store reserves, for as many draws.
+inline constexpr std::uint64_t kCasRange = 1 << 20;
+inline constexpr std::uint64_t kLeastLimit = 1 << 20;
+
 struct StoreOptions {
   std::uint64_t limit_bytes = std::uint64_t{64} << 20;
   bool evict = true;  // false: a full cache refuses

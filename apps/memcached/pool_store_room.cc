@@ -5,12 +5,6 @@
 #include "apps/memcached/pool_store.h"
 
 namespace perdure::memcached {
-namespace {
-
-constexpr std::uint64_t kLeastLimit = 1 << 20;
-
-}  // namespace
-
 void PoolStore::flush_all(std::uint32_t at) {
   if (group_ != nullptr) leave_group();
   const bool later = at > clock_->now();

@@ -187,6 +187,12 @@ TEST_P(Protocol, AnswersByteForByte) {
   EXPECT_EQ(world.say(GetParam().said), GetParam().answered);
 }
 
+TEST_P(Protocol, AnswersTheSameFromObjects) {
+  if (std::string_view(GetParam().name) == "Debug") return;  // tells the item's size
+  World world({}, 1 << 20, DomainKind::kDram, World::Kept::kInObjects);
+  EXPECT_EQ(world.say(GetParam().said), GetParam().answered);
+}
+
 TEST_P(Protocol, AnswersTheSameWhenItComesByteByByte) {
   // What comes before a key that is too long is then answered already.
   if (std::string_view(GetParam().name) == "GetWithLongKey") return;

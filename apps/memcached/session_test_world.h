@@ -4,6 +4,7 @@
 
 #include <unistd.h>
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <thread>
@@ -11,6 +12,7 @@
 
 #include <gtest/gtest.h>
 
+#include "apps/memcached/object_store.h"
 #include "apps/memcached/pool_store.h"
 #include "apps/memcached/session.h"
 #include "papers/pool.h"
@@ -21,10 +23,11 @@ namespace perdure::memcached {
 class World {
  public:
   static constexpr std::uint32_t kStart = 1'700'000'000;
+  enum class Kept : std::uint8_t { kInPool, kInObjects };
 
   explicit World(StoreOptions options = {}, std::uint64_t item_size_max = 1 << 20,
-                 DomainKind domain = DomainKind::kDram)
-      : clock(kStart), options_(options) {
+                 DomainKind domain = DomainKind::kDram, Kept kept = Kept::kInPool)
+      : clock(kStart), options_(options), kept_(kept) {
     pool_options_.capacity_bytes = std::uint64_t{1} << 30;
     pool_options_.domain = domain;
     pool_options_.count = true;
@@ -52,7 +55,7 @@ class World {
       if (used == 0 || input.empty()) return replies;
     }
   }
-  /// What the check says of the cache; "" if nothing.
+  /// What the check says of the cache; "" if nothing.   Requires: it is kept in the pool.
   std::string audit() {
     auto* const cache = pool->find_root<Cache>(kRoot);
     return pool->read_only([&](Tx& tx) {
@@ -79,19 +82,24 @@ class World {
   Counters counters;
   std::optional<papers::LabPool> pool;
   std::optional<Syncer> syncer;
-  std::optional<PoolStore> store;
+  std::unique_ptr<ItemStore> store;
   std::optional<Session> session;
 
  private:
   void open() {
     pool.emplace(papers::open_or_create(directory_ / "cache.pool", pool_options_).value());
     syncer.emplace(*pool, true);
-    store.emplace(*pool, *syncer, clock, options_);
-    service.store = &*store;
+    if (kept_ == Kept::kInPool) {
+      store = std::make_unique<PoolStore>(*pool, *syncer, clock, options_);
+    } else {
+      store = std::make_unique<ObjectStore>(*pool, *syncer, clock, options_);
+    }
+    service.store = store.get();
     session.emplace(service, counters);
   }
   perdure::testing::TempDir directory_;
   StoreOptions options_;
+  Kept kept_;
   papers::LabOptions pool_options_;
 };
 

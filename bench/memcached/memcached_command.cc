@@ -45,47 +45,15 @@ struct MemcachedOptions {
 
 constexpr std::uint16_t kFirstPort = 21811;
 
-/// A server that runs, filled.
-struct Running {
-  ServerKind kind;
-  std::unique_ptr<ScratchDirectory> directory;
+RunningServer start(const ServerKind& kind, const MemcachedOptions& options, unsigned connections,
+                    std::uint16_t port) {
   LoadOptions load;
-  std::unique_ptr<tools::Process> process;
-  std::uint64_t empty_bytes = 0;
-  std::uint64_t filled_bytes = 0;
-};
-
-Running start(const ServerKind& kind, const MemcachedOptions& options, unsigned connections,
-              std::uint16_t port) {
-  Running running{kind, {}, {}, {}};
-  std::string name = "memcached";
-  for (const char c : kind.name) name += std::isalnum(static_cast<unsigned char>(c)) ? c : '-';
-  running.directory = std::make_unique<ScratchDirectory>(
-      kind.on_disk ? options.disk_dir : options.memory_dir, name);
-  const std::string& at = running.directory->path();
-  running.load.keys = options.keys;
-  running.load.value_bytes = options.value_bytes;
-  running.load.seed = options.seed;
-  running.load.connections = connections;
-  // A socket's path is short.
-  running.load.address.socket = options.memory_dir + "/perdure-bench-" +
-                                std::to_string(::getpid()) + "-" + std::to_string(port) + ".sock";
-  const std::string log = at + "/log";
-  if (options.tcp) {
-    running.load.address.port = port;
-    running.load.address.socket.clear();
-  }
-  running.process = std::make_unique<tools::Process>(
-      kind.command(at, options.threads, connections, running.load.address), log);
-  if (options.tcp) {
-    tools::wait_until_listening(*running.process, port, log);
-  } else {
-    tools::wait_until_listening(*running.process, running.load.address.socket, log);
-  }
-  running.empty_bytes = resident_bytes(running.process->id()).value_or(0);
-  fill(running.load);
-  running.filled_bytes = resident_bytes(running.process->id()).value_or(0);
-  return running;
+  load.keys = options.keys;
+  load.value_bytes = options.value_bytes;
+  load.seed = options.seed;
+  load.connections = connections;
+  return {kind, kind.on_disk ? options.disk_dir : options.memory_dir, options.threads,
+          options.tcp ? port : std::uint16_t{0}, load};
 }
 
 struct Measured {
@@ -144,7 +112,7 @@ class Bench {
     std::uint64_t done = 0;
     for (const unsigned connections : options_.connections) {
       // Servers of before are gone: those that are idle use memory, and some use time.
-      std::vector<Running> servers;
+      std::vector<RunningServer> servers;
       std::uint16_t port = kFirstPort;
       for (const ServerKind& kind : kinds_)
         servers.push_back(start(kind, options_, connections, port++));
@@ -154,20 +122,15 @@ class Bench {
         for (unsigned turn = 0; turn <= options_.repetitions; ++turn) {
           for (std::size_t i = 0; i < servers.size(); ++i) {
             servers[i].load.seed = options_.seed + turn;
-            const double cpu = cpu_seconds(servers[i].process->id());
+            const double cpu = cpu_seconds(servers[i].id());
             const Loaded loaded =
                 run_load(servers[i].load, mix, turn == 0 ? options_.seconds / 4 : options_.seconds);
             if (turn > 0)  // the first warms up
-              runs[i].push_back({loaded, cpu_seconds(servers[i].process->id()) - cpu});
+              runs[i].push_back({loaded, cpu_seconds(servers[i].id()) - cpu});
             progress.show(++done);
           }
         }
         add_row(mix, connections, runs);
-      }
-      for (Running& server : servers) {
-        server.process->stop();
-        // memcached leaves its socket.
-        if (!options_.tcp) ::unlink(server.load.address.socket.c_str());
       }
     }
   }
@@ -257,8 +220,8 @@ class Bench {
     return fmt::format("{}, {} connection{}", mix_name(row.mix), row.connections,
                        row.connections == 1 ? "" : "s");
   }
-  void note_memory(const std::vector<Running>& servers) {
-    for (const Running& server : servers)
+  void note_memory(const std::vector<RunningServer>& servers) {
+    for (const RunningServer& server : servers)
       memory_.try_emplace(server.kind.name, server.empty_bytes, server.filled_bytes);
   }
   double per_item(std::uint64_t empty, std::uint64_t filled) const {
@@ -305,10 +268,26 @@ void add_berkeley_command(tools::Command bench) {
   command.callback([options] { serve_berkeley(*options); });
 }
 
+void add_objects_command(tools::Command bench) {
+  auto options = std::make_shared<ObjectServerOptions>();
+  tools::Command command = bench.add_subcommand(
+      "serve-objects",
+      "A heap of objects behind the front end of `perdure serve`, as Figure 8 of NV-heaps runs it");
+  command.hide();  // a part of `reproduce nvheaps --only figure8`
+  command.add_option("DIRECTORY", options->directory, "Where its files are").required();
+  command.add_option("--socket", options->address.socket, "A Unix socket");
+  command.add_option("--port", options->address.port, "or TCP");
+  command.add_option("--threads", options->threads, "Workers");
+  command.add_option("--memory", options->memory, "DRAM, STTM or PCM");
+  command.add_flag("--not-durable{false}", options->durable, "Volatile transactions");
+  command.callback([options] { serve_objects(*options); });
+}
+
 }  // namespace
 
 void add_memcached_command(tools::Command bench) {
   add_berkeley_command(bench);
+  add_objects_command(bench);
   auto options = std::make_shared<MemcachedOptions>();
   tools::Command command = bench.add_subcommand(
       "memcached", "perdure serve beside memcached and Berkeley DB, through libmemcached");

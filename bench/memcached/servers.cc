@@ -8,13 +8,15 @@
 #include <filesystem>
 #include <fstream>
 
+#include "apps/memcached/object_store.h"
 #include "apps/memcached/server.h"
-#include "perdure/error.h"
-#ifdef PERDURE_WITH_BERKELEY_DB
-#include "bench/memcached/berkeley_store.h"
+#include "papers/nvheaps/evaluation/safe_layer.h"
 #include "papers/pool.h"
+#include "perdure/error.h"
 #include "perdure/pool.h"
 #include "tools/parts.h"
+#ifdef PERDURE_WITH_BERKELEY_DB
+#include "bench/memcached/berkeley_store.h"
 #endif
 
 namespace perdure::bench::memcached {
@@ -26,9 +28,13 @@ constexpr const char* kLimit = "1G";
 
 Words ours(const std::string& directory, unsigned threads, const Address& address,
            const Words& more) {
-  Words words{
-      tools::find_part("perdure"), "serve", directory + "/cache.pool", "--threads", std::to_string(threads),
-      "--memory-limit", kLimit};
+  Words words{tools::find_part("perdure"),
+              "serve",
+              directory + "/cache.pool",
+              "--threads",
+              std::to_string(threads),
+              "--memory-limit",
+              kLimit};
   if (address.socket.empty()) {
     words.insert(words.end(), {"--port", std::to_string(address.port)});
   } else {
@@ -55,25 +61,46 @@ Words theirs(unsigned threads, const Address& address, const Words& more) {
   return words;
 }
 
-#ifdef PERDURE_WITH_BERKELEY_DB
-/// A thread for each connection: they wait for the device, and share its writes only when they wait together.
-Words berkeley(const std::string& directory, unsigned connections, const Address& address,
-               bool safe) {
+/// A hidden command of ours.
+Words of_lab(const std::string& command, const std::string& directory, unsigned threads,
+             const Address& address, const Words& more) {
   Words words{std::filesystem::read_symlink("/proc/self/exe"),
               "bench",
-              "serve-berkeley",
+              command,
               directory,
               "--threads",
-              std::to_string(std::max(2u, connections))};
+              std::to_string(threads)};
   if (address.socket.empty()) {
     words.insert(words.end(), {"--port", std::to_string(address.port)});
   } else {
     words.insert(words.end(), {"--socket", address.socket});
   }
-  if (safe) words.push_back("--safe");
+  words.insert(words.end(), more.begin(), more.end());
   return words;
 }
+
+#ifdef PERDURE_WITH_BERKELEY_DB
+/// A thread for each connection: they wait for the device, and share its writes only when they wait together.
+Words berkeley(const std::string& directory, unsigned connections, const Address& address,
+               bool safe) {
+  return of_lab("serve-berkeley", directory, std::max(2u, connections), address,
+                safe ? Words{"--safe"} : Words{});
+}
 #endif
+
+/// Answers on `address` from a store, until SIGTERM.
+void serve(perdure::memcached::ItemStore& store, perdure::memcached::Syncer& syncer,
+           perdure::memcached::Clock& clock, unsigned threads, const Address& address) {
+  ::signal(SIGPIPE, SIG_IGN);
+  perdure::memcached::Service service;
+  service.store = &store;
+  service.clock = &clock;
+  perdure::memcached::ServerOptions options;
+  options.socket = address.socket;
+  options.port = address.port;
+  options.threads = threads;
+  perdure::memcached::Server(service, syncer, clock, options).run();
+}
 
 /// The installed one, else one that is unpacked; empty when there is none.
 std::string find_memcached(const std::string& tree, bool offline) {
@@ -154,6 +181,49 @@ std::vector<ServerKind> server_kinds(const std::string& memcached_tree, bool off
   return kinds;
 }
 
+std::vector<ServerKind> object_server_kinds() {
+  std::vector<ServerKind> kinds;
+  const auto add = [&](const std::string& name, const std::string& survives, const Words& more) {
+    kinds.push_back(
+        {name, survives, false,
+         [more](const std::string& directory, unsigned threads, unsigned, const Address& address) {
+           return of_lab("serve-objects", directory, threads, address, more);
+         }});
+  };
+  for (const nvheaps::Memory& memory : nvheaps::kMemories) {
+    const std::string name(memory.name);
+    add("NV-heap " + name, "power loss, on such memory", {"--memory", name});
+  }
+  add("NV-heap NoDur", "nothing", {"--not-durable"});
+  return kinds;
+}
+
+RunningServer::RunningServer(const ServerKind& its, const std::string& directory, unsigned threads,
+                             std::uint16_t port, LoadOptions with)
+    : kind(its), load(std::move(with)) {
+  std::string name = "memcached";
+  for (const char c : kind.name) name += std::isalnum(static_cast<unsigned char>(c)) ? c : '-';
+  directory_ = std::make_unique<ScratchDirectory>(directory, name);
+  const std::string& at = directory_->path();
+  const std::string log = at + "/log";
+  load.address = {at + "/socket", 0};
+  if (port != 0) load.address = {"", port};
+  process_ = std::make_unique<tools::Process>(
+      kind.command(at, threads, load.connections, load.address), log);
+  if (port != 0) {
+    tools::wait_until_listening(*process_, port, log);
+  } else {
+    tools::wait_until_listening(*process_, load.address.socket, log);
+  }
+  empty_bytes = resident_bytes(process_->id()).value_or(0);
+  fill(load);
+  filled_bytes = resident_bytes(process_->id()).value_or(0);
+}
+
+RunningServer::~RunningServer() {
+  if (process_ != nullptr) process_->stop();
+}
+
 double cpu_seconds(pid_t process) {
   clockid_t clock{};
   timespec spent{};
@@ -172,7 +242,6 @@ std::optional<std::uint64_t> resident_bytes(pid_t process) {
 
 void serve_berkeley(const BerkeleyOptions& options) {
 #ifdef PERDURE_WITH_BERKELEY_DB
-  ::signal(SIGPIPE, SIG_IGN);
   perdure::memcached::Clock clock(perdure::memcached::unix_seconds());
   BerkeleyStore store(options.directory, options.safe, options.threads, clock);
   // The front end asks a syncer whether replies have to wait: of a pool in memory, which nobody writes to, never.
@@ -181,17 +250,26 @@ void serve_berkeley(const BerkeleyOptions& options) {
   small.capacity_bytes = 64 << 20;
   Pool pool = papers::open_or_create(options.directory + "/none.pool", small).value();
   perdure::memcached::Syncer syncer(pool, false);
-  perdure::memcached::Service service;
-  service.store = &store;
-  service.clock = &clock;
-  perdure::memcached::ServerOptions server_options;
-  server_options.socket = options.address.socket;
-  server_options.port = options.address.port;
-  server_options.threads = options.threads;
-  perdure::memcached::Server(service, syncer, clock, server_options).run();
+  serve(store, syncer, clock, options.threads, options.address);
 #else
   throw Exception(Code::kInvalid, options.directory + ": Berkeley DB was not built in");
 #endif
+}
+
+void serve_objects(const ObjectServerOptions& options) {
+  nvheaps::HeapSetting setting;
+  setting.layer = options.durable ? nvheaps::Layer::kCTx : nvheaps::Layer::kNoDur;
+  const auto memory = std::find_if(nvheaps::kMemories.begin(), nvheaps::kMemories.end(),
+                                   [&](const auto& one) { return one.name == options.memory; });
+  if (memory == nvheaps::kMemories.end())
+    throw Exception(Code::kInvalid, "--memory " + options.memory + ": DRAM, STTM or PCM");
+  setting.memory = *memory;
+  const papers::LabOptions pool_options = nvheaps::pool_options(setting);
+  Pool pool = papers::open_or_create(options.directory + "/cache.heap", pool_options).value();
+  perdure::memcached::Clock clock(perdure::memcached::unix_seconds());
+  perdure::memcached::Syncer syncer(pool, true);
+  perdure::memcached::ObjectStore store(pool, syncer, clock, {std::uint64_t{1} << 30, true});
+  serve(store, syncer, clock, options.threads, options.address);
 }
 
 }  // namespace perdure::bench::memcached

@@ -101,7 +101,9 @@ const std::vector<Paper>& papers() {
            {{"figure4"}, one_section<nvheaps::measure_transaction_sizes>},
            {{"figure5", "figure6", "engines", "reads"}, nvheaps::measure_benchmarks},
            {{"figure7"}, one_section<nvheaps::measure_other_systems>, true},
-           {{"figure8"}, one_section<nvheaps::tell_of_memcached>},
+#ifdef PERDURE_WITH_LIBMEMCACHED
+           {{"figure8"}, one_section<nvheaps::measure_memcached>, true},
+#endif
        },
        MemoryModel::kLineTimes},
       {thynvm::paper::kName,

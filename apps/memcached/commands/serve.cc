@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "apps/memcached/layout.h"
+#include "apps/memcached/object_store.h"
 #include "apps/memcached/pool_store.h"
 #include "apps/memcached/server.h"
 #include "perdure/expert.h"
@@ -16,8 +17,11 @@ namespace {
 
 using tools::Report;
 
+enum class StoreKind : std::uint8_t { kAsFound, kPool, kObjects };
+
 struct ServeOptions {
   std::string file;
+  StoreKind kind = StoreKind::kAsFound;
   ServerOptions server;
   StoreOptions store;
   std::uint64_t item_size_max = 1 << 20;
@@ -48,6 +52,20 @@ void add_bytes(tools::Command command, const std::string& name, std::uint64_t& v
       });
 }
 
+/// The cache that the pool has, or a new one. Errors: throws Exception, of kInvalid where it is not of the kind that was asked for.
+std::unique_ptr<ItemStore> open_store(Pool& pool, Syncer& syncer, const Clock& clock,
+                                      const ServeOptions& options) {
+  const bool of_objects = ObjectStore::is_in(pool);
+  const bool of_a_pool = pool.find_root<Cache>(kRoot) != nullptr;
+  if (of_objects && options.kind == StoreKind::kPool)
+    throw Exception(Code::kInvalid, "holds a heap of objects; serve it with --store objects");
+  if (of_a_pool && options.kind == StoreKind::kObjects)
+    throw Exception(Code::kInvalid, "holds a cache without objects; serve it with --store pool");
+  if (of_objects || options.kind == StoreKind::kObjects)
+    return std::make_unique<ObjectStore>(pool, syncer, clock, options.store);
+  return std::make_unique<PoolStore>(pool, syncer, clock, options.store);
+}
+
 void serve(const ServeOptions& options) {
   if (options.server.socket.empty() && options.server.port == 0)
     throw Exception(Code::kInvalid, "--socket or --port must say where to listen");
@@ -60,9 +78,9 @@ void serve(const ServeOptions& options) {
   Pool pool = Pool::open_or_create(options.file, pool_options).value();
   Clock clock(unix_seconds());
   Syncer syncer(pool, options.durability == Durability::kStrict);
-  std::unique_ptr<PoolStore> store;
+  std::unique_ptr<ItemStore> store;
   try {
-    store = std::make_unique<PoolStore>(pool, syncer, clock, options.store);
+    store = open_store(pool, syncer, clock, options);
   } catch (const Exception& error) {
     throw Exception(error.code(), options.file + ": " + error.what());
   }
@@ -111,6 +129,13 @@ void add_serve_command(tools::Command app) {
   constexpr unsigned kMostThreads = 56;
   tools::Command command = app.add_subcommand("serve", kAbout);
   command.add_option("FILE", options->file, "The pool; made if it is not there").required();
+  tools::add_choice<StoreKind>(
+      command, "--store", options->kind,
+      {{"as-found", StoreKind::kAsFound},
+       {"pool", StoreKind::kPool},
+       {"objects", StoreKind::kObjects}},
+      "How a new cache is kept. pool: the quicker one; objects: a heap of objects, as in NV-heaps. "
+      "as-found: as it is, a new one as pool");
   ServerOptions& server = options->server;
   command.add_option("--socket", server.socket, "Listen on a Unix socket");
   command

@@ -46,17 +46,20 @@ Section figure5(const Settings& settings, const Races& races) {
           "(another thread is in a transaction all the time). NoDur is the engine `volatile`. STTM "
           "and PCM: lines on their way to memory take 95 and 215 ns, one after the other; reads "
           "are those of DRAM (see \"reads\").");
-  for (unsigned threads = 1; threads <= 2; ++threads) {
-    for (const char* way : {"NoDur", "DRAM", "STTM", "PCM"})
-      section
-          .add(fmt::format("{}, {} thread{}", way, threads, threads == 1 ? "" : "s"),
-               "operations/s", Origin::kPerdure)
-          .values = races.rates(way, threads);
+  const std::string base = "NoDur, 1 thread";
+  std::vector<std::string> names;
+  for (const unsigned threads : thread_counts()) {
+    std::vector<std::string> ways = {"NoDur", "DRAM", "STTM", "PCM"};
+    for (const Memory& memory : kMemories) ways.push_back(undo_of(memory.name));
+    for (const std::string& way : ways) {
+      names.push_back(in_threads(way, threads));
+      section.add(names.back(), "operations/s", Origin::kPerdure).values =
+          races.rates(way, threads);
+    }
   }
-  for (const char* series :
-       {"DRAM, 1 thread", "STTM, 1 thread", "PCM, 1 thread", "NoDur, 2 threads", "DRAM, 2 threads",
-        "STTM, 2 threads", "PCM, 2 threads"})
-    section.add_ratio(std::string(series) + " / NoDur, 1 thread", series, "NoDur, 1 thread");
+  for (const std::string& name : names) {
+    if (name != base) section.add_ratio(name + " / " + base, name, base);
+  }
 
   judge_performance(section);
   return section;
@@ -76,9 +79,14 @@ Section figure6(const Settings& settings, const Races& races) {
   section.add(undo_of("TX"), "operations/s", Origin::kPerdure).values = races.rates(undo_of("TX"));
   section.add(undo_of("C-TX"), "operations/s", Origin::kPerdure).values =
       races.rates(undo_of("DRAM"));
-  section.add("C-TX, 2 threads", "operations/s", Origin::kPerdure).values = races.rates("DRAM", 2);
-  for (const char* layer : {"SAFE", "TX", "C-TX", "C-TX, 2 threads"})
-    section.add_ratio("BASE / " + std::string(layer), "BASE", layer);
+  std::vector<std::string> layers = {"SAFE", "TX", "C-TX"};
+  for (const unsigned threads : thread_counts()) {
+    if (threads == 1) continue;
+    layers.push_back(in_threads("C-TX", threads));
+    section.add(layers.back(), "operations/s", Origin::kPerdure).values =
+        races.rates("DRAM", threads);
+  }
+  for (const std::string& layer : layers) section.add_ratio("BASE / " + layer, "BASE", layer);
 
   judge_price_of_safety(section);
   return section;

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Figure 4: throughput and the size of transactions.
+#include <map>
+
 #include <fmt/format.h>
 
 #include "papers/nvheaps/evaluation/claims.h"
@@ -43,20 +45,21 @@ Section measure_transaction_sizes(const Settings& settings) {
   for (const papers::EngineKind engine : engines)
     arrays.push_back(std::make_unique<Array>(heap_setting(settings, Layer::kCTx, kDram, engine),
                                              settings.nvheaps.elements));
-  std::array<std::array<std::vector<std::optional<Spread>>, 2>, 2> rates;  // by engine and threads
+  std::array<std::map<unsigned, std::vector<std::optional<Spread>>>, 2>
+      rates;  // by engine and threads
   for (std::size_t place = 0; place < section.x.size(); ++place) {
     reproduce::tell_progress("figure 4", place, section.x.size());
     const std::uint64_t updates = settings.nvheaps.updates[place];
-    for (unsigned threads = 1; threads <= 2; ++threads) {
+    for (const unsigned threads : thread_counts()) {
       std::vector<Random> lanes;
-      for (std::uint64_t lane = 0; lane < 2 * engines.size(); ++lane)
-        lanes.emplace_back(settings.seed * 100 + place * 10 + lane);
+      for (std::uint64_t lane = 0; lane < threads * engines.size(); ++lane)
+        lanes.emplace_back(settings.seed * 1000 + place * 20 + lane);
       std::vector<Run> runs;
       for (std::size_t i = 0; i < arrays.size(); ++i) {
         runs.push_back([&, i](std::uint64_t transactions, unsigned thread) {
           Array& array = *arrays[i];
           for (std::uint64_t done = 0; done < transactions; ++done)
-            array.updates.update(lanes[2 * i + thread], updates);
+            array.updates.update(lanes[threads * i + thread], updates);
           array.expected.fetch_add(transactions * updates, std::memory_order_relaxed);
         });
       }
@@ -65,19 +68,18 @@ Section measure_transaction_sizes(const Settings& settings) {
       const std::vector<Spread> found = race_rates(runs, threads, rules);
       for (std::size_t i = 0; i < found.size(); ++i) {
         const auto each = static_cast<double>(updates);
-        rates[i][threads - 1].emplace_back(
+        rates[i][threads].emplace_back(
             Spread{found[i].median * each, found[i].min * each, found[i].max * each});
       }
     }
   }
   for (std::size_t i = 0; i < arrays.size(); ++i) {
     require(arrays[i]->updates.sum() == arrays[i]->expected, "Figure 4: an update is lost");
-    for (unsigned threads = 1; threads <= 2; ++threads)
+    for (const unsigned threads : thread_counts())
       section
-          .add(fmt::format("{}, {} thread{}", papers::engine_name(engines[i]), threads,
-                           threads == 1 ? "" : "s"),
-               "updates/s", Origin::kPerdure)
-          .values = std::move(rates[i][threads - 1]);
+          .add(in_threads(std::string(papers::engine_name(engines[i])), threads), "updates/s",
+               Origin::kPerdure)
+          .values = std::move(rates[i][threads]);
   }
   judge_transaction_sizes(section);
   return section;

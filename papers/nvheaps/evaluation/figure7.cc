@@ -5,6 +5,7 @@
 #include "papers/nvheaps/evaluation/claims.h"
 #include "papers/nvheaps/evaluation/others.h"
 #include "papers/nvheaps/evaluation/paper_nvheaps.h"
+#include "papers/nvheaps/evaluation/races.h"
 #include "papers/nvheaps/evaluation/sections.h"
 
 namespace perdure::bench::nvheaps {
@@ -12,13 +13,13 @@ namespace {
 
 constexpr std::array<Work, 4> kWorks = {Work::kSwaps, Work::kSixDegrees, Work::kBTree,
                                         Work::kHashTable};
-constexpr unsigned kThreads = 2;
 
 struct Beside {
   std::string name;
   const OtherKind* kind;
   bool on_disk;
   bool waits;
+  std::optional<reproduce::EmulatedMemory> disk = std::nullopt;
 };
 
 std::vector<Beside> besides() {
@@ -29,6 +30,9 @@ std::vector<Beside> besides() {
     all.push_back({name + ", RAM disk", kind, false, true});
     all.push_back({name + ", disk", kind, true, true});
     if (kind == &others().berkeley) {
+      // A block as long as the lines that it has.
+      const reproduce::EmulatedMemory pcm{kPcm.write_ns, kLineBytes / kPcm.write_ns};
+      all.push_back({name + ", PCM disk", kind, false, true, pcm});
       all.push_back({name + ", RAM disk, not waiting", kind, false, false});
       all.push_back({name + ", disk, not waiting", kind, true, false});
     }
@@ -43,14 +47,16 @@ Section measure_other_systems(const Settings& settings) {
   section.id = "figure7";
   section.title = "Figure 7: other persistent storage systems";
   const Sizes& sizes = settings.nvheaps.beside_others;
+  const unsigned most_threads = thread_counts().back();
   section.method = fmt::format(
       "{} threads, wall time without what other jobs of the machine took; {} entries (SPS), {} "
       "vertices and {} possible edges, {} integers. "
       "Berkeley DB 5.3: its B-tree and hash table as they are, SPS on the B-tree, SixDegs by hand "
       "on it (a key of two vertices for each edge; searches outside transactions). SQLite (WAL, "
       "synchronous FULL) in the place of Stasis, which is not packaged; it has no hash table. Both "
-      "wait for the device at each commit but where it says so. RAM disk: {}; disk: {} ({}).",
-      kThreads, sizes.array_words, sizes.vertices, sizes.edges, sizes.keys, settings.dir,
+      "wait for the device at each commit but where it says so. RAM disk: {}; PCM disk: the same, "
+      "where a block takes as long to be written as its lines on PCM; disk: {} ({}).",
+      most_threads, sizes.array_words, sizes.vertices, sizes.edges, sizes.keys, settings.dir,
       settings.disk_dir, file_system_of(settings.disk_dir));
   section.missing =
       "The paper's values are in a picture only; the sentences of its text stand below.";
@@ -62,7 +68,19 @@ Section measure_other_systems(const Settings& settings) {
   section.log_y = true;
   const std::vector<Beside> beside = besides();
   std::vector<std::string> names;
-  for (const Memory& memory : kMemories) names.push_back("NV-heap " + std::string(memory.name));
+  struct Ours {
+    papers::EngineKind engine;
+    Memory memory;
+  };
+  std::vector<Ours> heaps;
+  for (const papers::EngineKind engine :
+       {papers::EngineKind::kMnemosyne, papers::EngineKind::kUndoObjects}) {
+    for (const Memory& memory : kMemories) {
+      const std::string name = "NV-heap " + std::string(memory.name);
+      names.push_back(engine == papers::EngineKind::kUndoObjects ? undo_of(name) : name);
+      heaps.push_back({engine, memory});
+    }
+  }
   for (const Beside& one : beside) names.push_back(one.name);
   std::vector<std::vector<std::optional<Spread>>> rates(names.size());
   for (const Work work : kWorks) {
@@ -74,9 +92,9 @@ Section measure_other_systems(const Settings& settings) {
     std::vector<std::unique_ptr<OtherJob>> theirs;
     std::vector<Run> runs;
     std::vector<std::size_t> whose;
-    for (const Memory& memory : kMemories) {
-      ours.push_back(make_job(work, heap_setting(settings, Layer::kCTx, memory), sizes, kThreads,
-                              settings.seed));
+    for (const Ours& heap : heaps) {
+      ours.push_back(make_job(work, heap_setting(settings, Layer::kCTx, heap.memory, heap.engine),
+                              sizes, most_threads, settings.seed));
       whose.push_back(runs.size());
       runs.push_back([job = ours.back().get()](std::uint64_t operations, unsigned thread) {
         job->run(operations, thread);
@@ -88,24 +106,25 @@ Section measure_other_systems(const Settings& settings) {
       options.dir = beside[i].on_disk ? settings.disk_dir : settings.dir;
       options.waits = beside[i].waits;
       options.sizes = sizes;
-      options.threads = kThreads;
+      options.threads = most_threads;
+      options.disk = beside[i].disk;
       options.seed = settings.seed;
       auto job = OtherJob::make(*beside[i].kind, options);
       if (job == nullptr) continue;
-      whose.push_back(kMemories.size() + i);
+      whose.push_back(heaps.size() + i);
       runs.push_back([job = job.get()](std::uint64_t operations, unsigned thread) {
         job->run(operations, thread);
       });
       theirs.push_back(std::move(job));
     }
-    const std::vector<Spread> found = race_rates_by_wall(runs, kThreads, settings.rules);
+    const std::vector<Spread> found = race_rates_by_wall(runs, most_threads, settings.rules);
     for (auto& of : rates) of.emplace_back();
     for (std::size_t i = 0; i < found.size(); ++i) rates[whose[i]].back() = found[i];
     for (const auto& job : ours) job->check();
     for (const auto& job : theirs) job->check();
   }
   for (std::size_t i = 0; i < names.size(); ++i)
-    section.add(names[i], "operations/s", i < kMemories.size() ? Origin::kPerdure : Origin::kPeer)
+    section.add(names[i], "operations/s", i < heaps.size() ? Origin::kPerdure : Origin::kPeer)
         .values = std::move(rates[i]);
   for (const Beside& one : beside)
     section.add_ratio("NV-heap DRAM / " + one.name, "NV-heap DRAM", one.name);

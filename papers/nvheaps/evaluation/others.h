@@ -4,11 +4,13 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "bench/workload.h"
+#include "measure/pcm_disk.h"
 #include "papers/nvheaps/evaluation/job.h"
 
 namespace perdure::bench::nvheaps {
@@ -16,7 +18,8 @@ namespace perdure::bench::nvheaps {
 struct OtherOptions {
   Work work = Work::kBTree;
   std::string dir;
-  bool waits = true;  // for the device, at each commit
+  bool waits = true;                              // for the device, at each commit
+  std::optional<reproduce::EmulatedMemory> disk;  // of Berkeley DB: below `dir`; else as it is
   Sizes sizes;
   unsigned threads = 1;
   std::uint64_t seed = 1;

@@ -112,5 +112,10 @@ inline constexpr std::string_view kSixDegrees =
 inline constexpr std::string_view kMemcached =
     "memcached on a persistent hash table: within 8 to 16 % of the original, 5 % "
     "without durability; up to 39 times Memcachedb with synced writes, 3.9 times without";
+inline constexpr double kMemcachedLeastPercent = 8;
+inline constexpr double kMemcachedMostPercent = 16;
+inline constexpr double kMemcachedNoDurPercent = 5;
+inline constexpr double kOverMemcachedbSynced = 39;
+inline constexpr double kOverMemcachedbFast = 3.9;
 
 }  // namespace perdure::bench::nvheaps::paper

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "bench/berkeley_db.h"
+#include "bench/berkeley_on_pcm_disk.h"
 #include "papers/nvheaps/evaluation/others.h"
 
 namespace perdure::bench::nvheaps {
@@ -24,6 +25,7 @@ class BerkeleyStore final : public OtherStore {
  public:
   explicit BerkeleyStore(const OtherOptions& options)
       : directory_(options.dir, "berkeley"),
+        disk_(disk_below(options.disk, directory_.path())),
         table_(directory_.path(), {.type = options.work == Work::kHashTable ? DB_HASH : DB_BTREE}),
         graph_(options.work == Work::kSixDegrees),
         flags_(options.waits ? DB_TXN_SYNC : DB_TXN_NOSYNC) {}
@@ -104,7 +106,13 @@ class BerkeleyStore final : public OtherStore {
   }
 
  private:
+  static std::unique_ptr<BerkeleyOnPcmDisk> disk_below(
+      const std::optional<reproduce::EmulatedMemory>& memory, const std::string& directory) {
+    return memory ? std::make_unique<BerkeleyOnPcmDisk>(*memory, directory) : nullptr;
+  }
+
   ScratchDirectory directory_;
+  std::unique_ptr<BerkeleyOnPcmDisk> disk_;  // null: as the directory's is
   BerkeleyDb table_;
   bool graph_;
   std::uint32_t flags_;

@@ -13,17 +13,17 @@ std::vector<Way> all_ways(const Settings& settings) {
                       papers::EngineKind engine = papers::EngineKind::kMnemosyne) {
     return heap_setting(settings, layer, memory, engine);
   };
-  std::vector<Way> ways = {{"BASE", on(Layer::kBase, kDram), 1},
-                           {"SAFE", on(Layer::kSafe, kDram), 1},
-                           {"NoDur", on(Layer::kNoDur, kDram), 2}};
+  std::vector<Way> ways = {{"BASE", on(Layer::kBase, kDram), false},
+                           {"SAFE", on(Layer::kSafe, kDram), false},
+                           {"NoDur", on(Layer::kNoDur, kDram), true}};
   for (const papers::EngineKind engine :
        {papers::EngineKind::kMnemosyne, papers::EngineKind::kUndoObjects}) {
     const auto name = [&](std::string_view way) {
       return engine == papers::EngineKind::kUndoObjects ? undo_of(way) : std::string(way);
     };
-    ways.push_back({name("TX"), on(Layer::kTx, kDram, engine), 1});
+    ways.push_back({name("TX"), on(Layer::kTx, kDram, engine), false});
     for (const Memory& memory : kMemories)
-      ways.push_back({name(memory.name), on(Layer::kCTx, memory, engine), 2});
+      ways.push_back({name(memory.name), on(Layer::kCTx, memory, engine), true});
   }
   return ways;
 }
@@ -60,7 +60,7 @@ const Races::Outcome& Races::of(Work work, std::string_view way) const {
 
 std::vector<std::optional<Spread>> Races::rates(std::string_view way, unsigned threads) const {
   std::vector<std::optional<Spread>> rates;
-  for (const Work work : kAllWork) rates.push_back(of(work, way).per_s[threads - 1]);
+  for (const Work work : kAllWork) rates.emplace_back(of(work, way).per_s.at(threads));
   return rates;
 }
 
@@ -74,12 +74,13 @@ Races race_all(const Settings& settings) {
     std::vector<Races::Outcome> outcomes(races.ways.size());
     std::vector<std::unique_ptr<Job>> jobs;
     for (const Way& way : races.ways)
-      jobs.push_back(make_job(work, way.setting, sizes, way.most_threads, settings.seed));
-    for (unsigned threads = 1; threads <= 2; ++threads) {
+      jobs.push_back(make_job(work, way.setting, sizes, way.in_threads ? thread_counts().back() : 1,
+                              settings.seed));
+    for (const unsigned threads : thread_counts()) {
       std::vector<Run> runs;
       std::vector<std::size_t> whose;
       for (std::size_t i = 0; i < jobs.size(); ++i) {
-        if (races.ways[i].most_threads < threads) continue;
+        if (threads > 1 && !races.ways[i].in_threads) continue;
         whose.push_back(i);
         runs.push_back([job = jobs[i].get()](std::uint64_t operations, unsigned thread) {
           job->run(operations, thread);
@@ -87,14 +88,14 @@ Races race_all(const Settings& settings) {
       }
       const std::vector<Spread> rates = race_rates(runs, threads, settings.rules);
       for (std::size_t i = 0; i < rates.size(); ++i)
-        outcomes[whose[i]].per_s[threads - 1] = rates[i];
+        outcomes[whose[i]].per_s.insert_or_assign(threads, rates[i]);
     }
     for (const auto& job : jobs) job->check();
     jobs.clear();
     for (std::size_t i = 0; i < races.ways.size(); ++i) {
       const Way& way = races.ways[i];
       if (way.setting.layer == Layer::kCTx && way.setting.memory.name == kDram.name)
-        outcomes[i].cost = cost_of(settings, work, way, outcomes[i].per_s[0]->median);
+        outcomes[i].cost = cost_of(settings, work, way, outcomes[i].per_s.at(1).median);
     }
     races.outcomes.push_back(std::move(outcomes));
     const auto counted =

@@ -2,7 +2,7 @@
 // The races behind Figures 5 and 6: every workload in every layer, on every memory, with both engines.
 #pragma once
 
-#include <array>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -24,13 +24,13 @@ struct Cost {
 struct Way {
   std::string name;
   HeapSetting setting;
-  unsigned most_threads;
+  bool in_threads;  // it races with several threads, too
 };
 
 struct Races {
   struct Outcome {
-    std::array<std::optional<Spread>, 2> per_s;  // operations, by threads
-    Cost cost;                                   // where it is durable, with one thread
+    std::map<unsigned, Spread> per_s;  // operations, by threads
+    Cost cost;                         // where it is durable, with one thread
   };
   std::vector<Way> ways;
   std::vector<std::vector<Outcome>> outcomes;  // by workload and way
@@ -38,7 +38,7 @@ struct Races {
 
   const Outcome& of(Work work, std::string_view way) const;
   double rate(Work work, std::string_view way, unsigned threads = 1) const {
-    return of(work, way).per_s[threads - 1].value().median;
+    return of(work, way).per_s.at(threads).median;
   }
   std::vector<std::optional<Spread>> rates(std::string_view way, unsigned threads = 1) const;
 };

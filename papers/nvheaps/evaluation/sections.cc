@@ -2,11 +2,19 @@
 #include "papers/nvheaps/evaluation/sections.h"
 
 #include <algorithm>
+#include <thread>
 
 #include "papers/nvheaps/evaluation/claims.h"
 #include "papers/pool.h"
 
 namespace perdure::bench::nvheaps {
+
+std::vector<unsigned> thread_counts() {
+  const unsigned most = std::clamp(std::thread::hardware_concurrency(), 2u, kThreadsOfPaper);
+  std::vector<unsigned> counts;
+  for (unsigned count = 1; count <= most; count *= 2) counts.push_back(count);
+  return counts;
+}
 
 HeapSetting heap_setting(const Settings& settings, Layer layer, const Memory& memory,
                          papers::EngineKind engine) {
@@ -60,19 +68,6 @@ std::vector<Spread> race_rates_by_wall(const std::vector<Run>& runs, unsigned th
   std::vector<Spread> spreads;
   for (std::vector<double>& of : rates) spreads.push_back(spread_of(std::move(of)));
   return spreads;
-}
-
-Section tell_of_memcached(const Settings&) {
-  Section section;
-  section.id = "figure8";
-  section.title = "Figure 8: memcached";
-  section.method =
-      "`perdure-lab bench memcached` runs our server, whose store is a pool and not an object "
-      "heap, "
-      "beside others, and tells throughput and guarantees.";
-  section.missing = "Not measured here.";
-  judge_memcached(section);
-  return section;
 }
 
 }  // namespace perdure::bench::nvheaps

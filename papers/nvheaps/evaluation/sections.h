@@ -26,11 +26,18 @@ Section measure_transaction_sizes(const Settings& settings);
 std::vector<Section> measure_benchmarks(const Settings& settings);
 /// Figure 7: other systems.
 Section measure_other_systems(const Settings& settings);
-/// Figure 8: where it is measured.
-Section tell_of_memcached(const Settings& settings);
+/// Figure 8: memcached. Built where libmemcached and libevent are.
+Section measure_memcached(const Settings& settings);
 
 // ---- what they share ----------------------------------------------------------------------------------------------------------
 
+inline constexpr unsigned kThreadsOfPaper = 8;
+/// What a series is called that so many threads made.
+inline std::string in_threads(const std::string& way, unsigned threads) {
+  return way + ", " + std::to_string(threads) + (threads == 1 ? " thread" : " threads");
+}
+/// How many threads race: 1, 2 and so on, doubled, up to the CPUs of the machine and the paper's eight; two at least.
+std::vector<unsigned> thread_counts();
 HeapSetting heap_setting(const Settings& settings, Layer layer, const Memory& memory,
                          papers::EngineKind engine = papers::EngineKind::kMnemosyne);
 /// Operations per second, of all threads together, of those that run by turns: run[i](operations, thread). By CPU time, so that
