@@ -40,7 +40,8 @@ const std::map<std::string, Cell>& cells() {
     std::map<std::string, Cell> made;
     for (const papers::EngineKind engine :
          {papers::EngineKind::kMnemosyne, papers::EngineKind::kBlurred,
-          papers::EngineKind::kAdaptive, papers::EngineKind::kBase}) {
+          papers::EngineKind::kAdaptive, papers::EngineKind::kBase,
+          papers::EngineKind::kBaseStream}) {
       for (const Truncation truncation : {Truncation::kEachCommit, Truncation::kNextCommit,
                                           Truncation::kWhenFull, Truncation::kBackground}) {
         made[name_of({engine, truncation})] = {engine, truncation};

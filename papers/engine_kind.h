@@ -15,17 +15,18 @@ enum class EngineKind : std::uint8_t {
   kSoftwrap,  // the library's with private pages: home words stand in DRAM, and go home in the background
   kSoftwrapTables,  // the same as in the paper: they stand in alias tables
   kUndoObjects,     // objects copied to the log, whole, and then changed where they are (NV-heaps)
-  kBase,  // baseline: what the papers improve on. Log, wait, commit word, wait; home words forced at each commit
-  kUndo,  // baseline: each word's old value logged and waited for before it is overwritten
-  kNonatomic,  // baseline: isolated, durable at the end, but a crash may leave half of it
-  kVolatile,   // baseline: isolated only
+  kBase,  // baseline: what the papers improve on. Log through the cache, wait, commit word, wait; home words forced at each commit
+  kBaseStream,  // baseline: the same with a log that is written past the cache
+  kUndo,        // baseline: each word's old value logged and waited for before it is overwritten
+  kNonatomic,   // baseline: isolated, durable at the end, but a crash may leave half of it
+  kVolatile,    // baseline: isolated only
 };
 
-inline constexpr std::array kEngineKinds = {EngineKind::kMnemosyne,      EngineKind::kBlurred,
-                                            EngineKind::kAdaptive,       EngineKind::kSoftwrap,
-                                            EngineKind::kSoftwrapTables, EngineKind::kUndoObjects,
-                                            EngineKind::kBase,           EngineKind::kUndo,
-                                            EngineKind::kNonatomic,      EngineKind::kVolatile};
+inline constexpr std::array kEngineKinds = {
+    EngineKind::kMnemosyne, EngineKind::kBlurred,        EngineKind::kAdaptive,
+    EngineKind::kSoftwrap,  EngineKind::kSoftwrapTables, EngineKind::kUndoObjects,
+    EngineKind::kBase,      EngineKind::kBaseStream,     EngineKind::kUndo,
+    EngineKind::kNonatomic, EngineKind::kVolatile};
 
 constexpr std::string_view engine_name(EngineKind kind) {
   switch (kind) {
@@ -36,6 +37,7 @@ constexpr std::string_view engine_name(EngineKind kind) {
     case EngineKind::kSoftwrapTables: return "softwrap-tables";
     case EngineKind::kUndoObjects: return "undo-objects";
     case EngineKind::kBase: return "base";
+    case EngineKind::kBaseStream: return "base-stream";
     case EngineKind::kUndo: return "undo";
     case EngineKind::kNonatomic: return "nonatomic";
     case EngineKind::kVolatile: return "volatile";

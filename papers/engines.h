@@ -48,6 +48,7 @@ using Mnemosyne = PlainEngine<EngineKind::kMnemosyne, RedoOn>;
 using PrivatePlacement = PlainEngine<EngineKind::kSoftwrap, RedoOn>;
 using UndoObjects = PlainEngine<EngineKind::kUndoObjects, nvheaps::UndoObjects>;
 using Base = PlainEngine<EngineKind::kBase, baselines::Base>;
+using BaseStream = PlainEngine<EngineKind::kBaseStream, baselines::BaseStream>;
 using Undo = PlainEngine<EngineKind::kUndo, baselines::Undo>;
 using Nonatomic = PlainEngine<EngineKind::kNonatomic, NonatomicOn>;
 using Volatile = PlainEngine<EngineKind::kVolatile, VolatileOn>;
@@ -75,7 +76,7 @@ struct Tables {
 };
 
 using AllEngines = std::tuple<Mnemosyne, Blurred, Adaptive, PrivatePlacement, Tables, UndoObjects,
-                              Base, Undo, Nonatomic, Volatile>;
+                              Base, BaseStream, Undo, Nonatomic, Volatile>;
 
 /// Calls visit(E{}) with the engine type of `kind`, and returns what that returns.
 template <class Visit>
@@ -87,6 +88,7 @@ auto with_engine(EngineKind kind, Visit visit) {
     case EngineKind::kSoftwrapTables: return visit(Tables{});
     case EngineKind::kUndoObjects: return visit(UndoObjects{});
     case EngineKind::kBase: return visit(Base{});
+    case EngineKind::kBaseStream: return visit(BaseStream{});
     case EngineKind::kUndo: return visit(Undo{});
     case EngineKind::kNonatomic: return visit(Nonatomic{});
     case EngineKind::kVolatile: return visit(Volatile{});

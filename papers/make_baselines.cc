@@ -8,6 +8,11 @@ std::unique_ptr<Engine> make_engine<Base>(const EngineSetting& with) {
   return with.storage == nullptr ? make_on_memory<Base>(with) : make_on_files<Base>(with);
 }
 template <>
+std::unique_ptr<Engine> make_engine<BaseStream>(const EngineSetting& with) {
+  return with.storage == nullptr ? make_on_memory<BaseStream>(with)
+                                 : make_on_files<BaseStream>(with);
+}
+template <>
 std::unique_ptr<Engine> make_engine<Undo>(const EngineSetting& with) {
   return with.storage == nullptr ? make_on_memory<Undo>(with) : make_on_files<Undo>(with);
 }

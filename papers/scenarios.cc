@@ -78,6 +78,11 @@ template <>
 Scenario on<Base>(Scenario s) {
   return named<Base>(std::move(s), "base-", "a commit word after a wait");
 }
+template <>
+Scenario on<BaseStream>(Scenario s) {
+  return named<BaseStream>(std::move(s), "base-stream-",
+                           "a commit word after a wait, past the cache");
+}
 
 namespace {
 
@@ -115,6 +120,7 @@ std::vector<Subject> scenarios() {
   add_in_place_objects(all);
   add<Undo>(all, {"bytes", "spilled-record", "reuse", "hash-map"});
   add<Base>(all, {"aborts", "laps", "hash-map", "vector"});
+  add<BaseStream>(all, {"aborts", "laps"});
   return all;
 }
 

@@ -11,7 +11,7 @@ void add_engine_option(Command command, papers::EngineKind& engine) {
   add_choice<papers::EngineKind>(
       command, "--engine", engine, choices,
       "mnemosyne, blurred, adaptive, softwrap, softwrap-tables, undo-objects, or a baseline: base, "
-      "undo; without atomicity: nonatomic, volatile");
+      "base-stream, undo; without atomicity: nonatomic, volatile");
 }
 
 }  // namespace perdure::tools
