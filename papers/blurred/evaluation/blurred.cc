@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "papers/blurred/evaluation/blurred.h"
 
+#include "papers/blurred/evaluation/claims.h"
+
 namespace perdure::bench::reproduce {
 
 JobOptions job_options(const Settings& settings) {
@@ -43,6 +45,21 @@ void race_along(Section& section, const std::vector<PaperSystem>& systems, Work 
   for (std::size_t i = 0; i < systems.size(); ++i)
     section.add(prefix + std::string(systems[i].name), unit, Origin::kPerdure).values =
         std::move(values[i]);
+}
+
+void add_effects(Section& section, const std::string& prefix) {
+  const auto add = [&](const char* name, const std::function<Found(double x)>& effect) {
+    std::vector<std::optional<Spread>> values;
+    for (const Found& found : everywhere(section, effect))
+      values.push_back(found ? std::optional(found->value) : std::nullopt);
+    Series& series = section.add(prefix + name, "%", Origin::kDerived);
+    series.values = std::move(values);
+    series.charted = false;
+  };
+  add("BPPM, overhead removed",
+      [&](double x) { return paper_blurred::overhead_removed(section, prefix, x); });
+  add("BPPM, gain over BASE",
+      [&](double x) { return gain_at(section, prefix + "BPPM", prefix + "BASE", x); });
 }
 
 }  // namespace perdure::bench::reproduce

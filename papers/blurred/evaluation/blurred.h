@@ -25,4 +25,8 @@ void race_along(Section& section, const std::vector<PaperSystem>& systems, Work 
                 const std::function<double(std::size_t place)>& scale = nullptr,
                 std::uint64_t warm_up = 300);
 
+/// What BPPM gains over BASE in a section that has both and NP, in percent: the overhead that it removes, which is the paper's
+/// measure, and the throughput that is more.
+void add_effects(Section& section, const std::string& prefix);
+
 }  // namespace perdure::bench::reproduce

@@ -9,6 +9,7 @@ namespace perdure::bench::reproduce {
 namespace {
 
 const std::vector<PaperSystem> kFour = {kBaseSystem, kMne, kBppm, kNp};
+const std::vector<PaperSystem> kFive = {kBaseSystem, kBaseStream, kMne, kBppm, kNp};
 
 }  // namespace
 
@@ -17,12 +18,13 @@ Section measure_value_sizes(const Settings& settings) {
   Section section = begin_section("figure11", "Figure 11: sensitivity to the value size",
                                   "value (bytes)", "The hash table of Figure 9, one thread.");
   for (const std::uint64_t size : sizes) section.x.push_back(static_cast<double>(size));
-  race_along(section, kFour, Work::kHash, settings, "", "tx/s",
+  race_along(section, kFive, Work::kHash, settings, "", "tx/s",
              [&](std::size_t place, JobOptions& options) { options.value_bytes = sizes[place]; });
   std::vector<std::optional<double>> bytes;
   for (std::size_t i = 0; i < sizes.size(); ++i)
     bytes.emplace_back(section.find("BPPM")->at(i) * section.x[i] / 1e6);
   section.add_values("BPPM, values", "MB/s", Origin::kDerived, bytes).charted = false;
+  add_effects(section, "");
   paper_blurred::judge_value_sizes(section);
   return section;
 }
@@ -50,7 +52,7 @@ Section measure_log_sizes(const Settings& settings) {
     const std::string prefix = std::string(work_name(work)) + ": ";
     race_along(
         section, {kBppm}, work, settings, prefix, "tx/s",
-        [&](std::size_t place, JobOptions& options) { options.log_bytes = sizes[place] << 10; });
+        [&](std::size_t place, JobOptions& options) { options.ring_bytes = sizes[place] << 10; });
   }
   paper_blurred::judge_log_sizes(section);
   return section;
@@ -73,10 +75,8 @@ Section measure_recovery(const Settings& settings) {
   for (std::size_t place = 0; place < sizes.size(); ++place) {
     tell_progress("figure 14", place, sizes.size());
     JobOptions options = job_options(settings);
-    options.engine = kBppm.engine;
-    options.truncation = kBppm.truncation;
-    options.log_bytes = sizes[place] << 10;
-    const std::unique_ptr<Job> job = make_job(Work::kHash, options);
+    options.ring_bytes = sizes[place] << 10;
+    const std::unique_ptr<Job> job = make_job(Work::kHash, options_of(kBppm, options));
     std::vector<double> samples;
     for (std::uint64_t i = 0; i < kSamples; ++i) {
       job->run(sizes[place] * 3 / 2 + 17 * i, 0);

@@ -4,11 +4,16 @@
 // "<workload>: <system>".
 #pragma once
 
+#include "measure/claim.h"
 #include "measure/section.h"
 
 namespace perdure::bench::reproduce::paper_blurred {
 
-/// Figure 9: every system of one thread, by workload.
+/// What the paper calls the overhead that BPPM reduces: the share of the time that persistence adds to a transaction, BASE's
+/// beyond NP's, which BPPM takes away again; in percent. The series have this prefix.
+Found overhead_removed(const Section& section, const std::string& prefix, double x);
+
+/// Figure 9: every system of one thread, by workload; BASE+stream among them.
 void judge_one_thread(Section& section);
 /// Figure 10, on so many CPUs: Hash and RBTree, with "<workload>: <system>, aborts" in percent.
 void judge_threads(Section& section, unsigned cpus);
@@ -23,7 +28,7 @@ void judge_recovery(Section& section);
 void judge_idle_times(Section& section);
 /// Figure 16.
 void judge_memory_latencies(Section& section);
-/// Figure 17: BP(VCBP), BPPM and BPPM-A on every workload.
+/// Figure 17: BP(VCBP), BPPM, BPPM-A and "static", which is one of the first two by the latency alone, on every workload.
 void judge_adaptive(Section& section);
 /// Table II: "<workload>" and "paper: <workload>" in ms.
 void judge_warm_up(Section& section);

@@ -23,6 +23,17 @@ double run(Team& team, Job& job, std::uint64_t transactions) {
 
 }  // namespace
 
+JobOptions options_of(const PaperSystem& system, const JobOptions& options) {
+  JobOptions of_system = options;
+  of_system.engine = system.engine;
+  of_system.truncation = system.truncation;
+  of_system.in_place = system.in_place;
+  of_system.ring_bytes = round_up(
+      static_cast<std::uint64_t>(static_cast<double>(options.ring_bytes) * system.ring_per_log),
+      std::uint64_t{kPageBytes});
+  return of_system;
+}
+
 std::vector<JobResult> race_jobs(std::span<const PaperSystem> systems, Work work,
                                  const JobOptions& options, const RaceRules& rules,
                                  std::uint64_t warm_up) {
@@ -34,11 +45,7 @@ std::vector<JobResult> race_jobs(std::span<const PaperSystem> systems, Work work
   std::vector<Runs> runs(systems.size());
   for (unsigned repetition = 0; repetition < rules.repetitions; ++repetition) {
     for (std::size_t i = 0; i < systems.size(); ++i) {
-      JobOptions of_system = options;
-      of_system.engine = systems[i].engine;
-      of_system.truncation = systems[i].truncation;
-      of_system.in_place = systems[i].in_place;
-      const std::unique_ptr<Job> job = make_job(work, of_system);
+      const std::unique_ptr<Job> job = make_job(work, options_of(systems[i], options));
       Team team(options.threads);
       runs[i].warm_up_ms.push_back(run(team, *job, warm_up) / 1e6);
       const double trial_ns = run(team, *job, kTrial);

@@ -2,6 +2,7 @@
 #include "papers/blurred/evaluation/paper_jobs.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <filesystem>
 #include <vector>
@@ -22,10 +23,12 @@ papers::LabOptions pool_options(const JobOptions& options) {
   pool.engine = options.engine;
   pool.truncation = options.truncation;
   if (options.in_place) pool.in_place_bytes = kInPlaceBytes;
-  pool.ring_bytes = options.log_bytes;
+  pool.ring_bytes = options.ring_bytes;
   pool.log_slots = options.threads + 1;  // and the thread that sets everything up
   return pool;
 }
+
+constexpr std::uint64_t kTextKeyBytes = 16;
 
 [[noreturn]] void refuse_figures(const std::string& what) {
   throw Exception(Code::kCorrupt, "reproduce: " + what +
@@ -95,13 +98,13 @@ class Base : public Job {
   std::vector<Count> counts_;
 };
 
-/// Random swaps in an array of values, each thread in a part of its own.
+/// Random swaps in an array of values, all of it or, for each thread, a part of its own.
 class Swaps final : public Base {
  public:
   explicit Swaps(const JobOptions& options)
       : Base(options, 1),
         words_(options.value_bytes / kWordBytes),
-        entries_(options.live * options.threads) {
+        entries_(options.shared_keys ? options.live : options.live * options.threads) {
     auto* root = pool_.root<perdure::pptr<std::uint64_t>>("array");
     array_ = pool_.atomically([&](Tx& tx) {
       auto* array = static_cast<std::uint64_t*>(tx.allocate(entries_ * words_ * kWordBytes));
@@ -154,7 +157,8 @@ class Swaps final : public Base {
     });
   }
   std::uint64_t* pick(Lane& lane, unsigned thread) const {
-    return entry(options_.live * thread + lane.random.below(options_.live));
+    const std::uint64_t first = options_.shared_keys ? 0 : options_.live * thread;
+    return entry(first + lane.random.below(options_.live));
   }
 
   std::uint64_t words_;  // of an entry
@@ -167,6 +171,15 @@ class Swaps final : public Base {
 struct Number {
   using Type = std::uint64_t;
   static Type of(std::uint64_t key, std::uint64_t) { return key; }
+};
+/// A key that is ordered, of the same size as the store's texts.
+struct ShortText {
+  using Type = std::array<char, kTextKeyBytes>;
+  static Type of(std::uint64_t key, std::uint64_t) {
+    Type text{};
+    std::memcpy(text.data(), &key, sizeof(key));
+    return text;
+  }
 };
 struct Text {
   using Type = bytes;
@@ -184,20 +197,44 @@ struct Kind {
   using ValueOf = Value;
   using MapOf = Map<typename Key::Type, typename Value::Type>;
 };
-/// Nodes of 4 KiB, as in the paper.
+/// Nodes of 4 KiB, as in the paper; with texts as keys some 150 entries, and Tokyo Cabinet's hold 128.
 template <class K, class V>
 using WideTree = btree_map<K, V, 4096>;
 
-constexpr std::uint64_t kTextKeyBytes = 16;
-
-/// Inserts and deletes in a map that all threads share.
+/// A map that all threads share.
 template <class Kind>
-class Churn final : public Base {
+class MapJob : public Base {
+ protected:
+  MapJob(const JobOptions& options, std::uint64_t operations)
+      : Base(options, operations), map_(pool_.root<typename Kind::MapOf>("map")) {}
+
+  static auto key_of(std::uint64_t key) { return Kind::KeyOf::of(key, kTextKeyBytes); }
+  auto value_of(std::uint64_t key) const { return Kind::ValueOf::of(key, options_.value_bytes); }
+  void put(Tx& tx, std::uint64_t key) { map_->put(tx, key_of(key), value_of(key)); }
+  /// Whether the key is there. Errors: throws where its value is another's.
+  bool holds(std::uint64_t key) {
+    const auto value = pool_.read_only([&](Tx& tx) { return map_->get(tx, key_of(key)); });
+    if (value && !(*value == value_of(key))) refuse_value(key);
+    return value.has_value();
+  }
+  [[noreturn]] static void refuse_value(std::uint64_t key) {
+    refuse_figures("key " + std::to_string(key) + " of a map");
+  }
+
+  typename Kind::MapOf* map_;
+};
+
+/// Inserts and deletes, each thread with keys of its own.
+template <class Kind>
+class Churn final : public MapJob<Kind> {
+  using Job = MapJob<Kind>;
+  using Job::atomically, Job::holds, Job::key_of, Job::map_, Job::operations_, Job::options_,
+      Job::pool_, Job::put, Job::refuse_value;
+
  public:
   Churn(const JobOptions& options, std::uint64_t operations)
-      : Base(options, operations),
-        look_ups_(static_cast<std::uint64_t>(options.look_up_part * kParts + 0.5)),
-        map_(pool_.root<typename Kind::MapOf>("map")) {
+      : Job(options, operations),
+        look_ups_(static_cast<std::uint64_t>(options.look_up_part * kParts + 0.5)) {
     for (unsigned thread = 0; thread < options.threads; ++thread) {
       Lane& lane = lanes_.emplace_back(options, thread);
       for (std::uint64_t i = 0; i < options.live; ++i)
@@ -211,11 +248,7 @@ class Churn final : public Base {
       const std::uint64_t step = std::max<std::uint64_t>(1, keys.size() / 500);
       for (std::uint64_t i = 0; i < keys.size(); i += step) {
         const std::uint64_t key = lane.first_key + keys[i];
-        const bool right = pool_.read_only([&](Tx& tx) {
-          const auto value = map_->get(tx, key_of(key));
-          return i < lane.churn.live() ? value && *value == value_of(key) : !value;
-        });
-        if (!right) refuse_figures("key " + std::to_string(key) + " of a map");
+        if (holds(key) != (i < lane.churn.live())) refuse_value(key);
       }
     }
   }
@@ -235,15 +268,12 @@ class Churn final : public Base {
     };
     std::vector<Update> updates;  // of one transaction, drawn before it: it may be repeated
   };
-  static auto key_of(std::uint64_t key) { return Kind::KeyOf::of(key, kTextKeyBytes); }
-  auto value_of(std::uint64_t key) const { return Kind::ValueOf::of(key, options_.value_bytes); }
-  void put(Tx& tx, std::uint64_t key) { map_->put(tx, key_of(key), value_of(key)); }
   void look_up(Lane& lane) {
     const std::uint64_t key =
         lane.first_key + lane.churn.keys()[lane.random.below(lane.churn.live())];
     const bool found =
         pool_.read_only([&](Tx& tx) { return map_->get(tx, key_of(key)).has_value(); });
-    if (!found) refuse_figures("key " + std::to_string(key) + " of a map");
+    if (!found) refuse_value(key);
   }
   void transact(unsigned thread) override {
     Lane& lane = lanes_[thread];
@@ -268,19 +298,78 @@ class Churn final : public Base {
 
   static constexpr std::uint64_t kParts = 1000;
   const std::uint64_t look_ups_;  // of kParts transactions
-  typename Kind::MapOf* map_;
   std::vector<Lane> lanes_;
 };
+
+/// The same of keys that all threads share.
+template <class Kind>
+class SharedChurn final : public MapJob<Kind> {
+  using Job = MapJob<Kind>;
+  using Job::atomically, Job::holds, Job::key_of, Job::map_, Job::operations_, Job::options_,
+      Job::pool_, Job::put;
+
+ public:
+  SharedChurn(const JobOptions& options, std::uint64_t operations) : Job(options, operations) {
+    for (std::uint64_t key = 0; key < keys(); key += 2)
+      pool_.atomically([&](Tx& tx) { put(tx, key); });
+    for (unsigned thread = 0; thread < options.threads; ++thread)
+      lanes_.push_back({Random(options.seed * 1000 + thread), {}});
+  }
+
+  void verify() override {
+    std::int64_t expected = static_cast<std::int64_t>(options_.live);
+    for (const Lane& lane : lanes_) expected += lane.inserted;
+    std::int64_t found = 0;
+    for (std::uint64_t key = 0; key < keys(); ++key) found += holds(key) ? 1 : 0;
+    if (found != expected)
+      refuse_figures("a map of " + std::to_string(found) + " keys, not " +
+                     std::to_string(expected) + ",");
+  }
+
+ private:
+  struct alignas(kLineBytes) Lane {
+    Random random;
+    std::vector<std::uint64_t> drawn;  // for one transaction: it may be repeated
+    std::int64_t inserted = 0;         // less those that it has deleted
+  };
+  std::uint64_t keys() const { return 2 * options_.live; }
+  void transact(unsigned thread) override {
+    Lane& lane = lanes_[thread];
+    lane.drawn.clear();
+    for (std::uint64_t i = 0; i < operations_; ++i) lane.drawn.push_back(lane.random.below(keys()));
+    std::int64_t inserted = 0;
+    atomically(thread, [&](Tx& tx) {
+      inserted = 0;
+      for (const std::uint64_t key : lane.drawn) {
+        if (map_->erase(tx, key_of(key))) {
+          --inserted;
+        } else {
+          put(tx, key);
+          ++inserted;
+        }
+      }
+    });
+    lane.inserted += inserted;
+  }
+
+  std::vector<Lane> lanes_;
+};
+
+template <class Kind>
+std::unique_ptr<Job> make_map_job(const JobOptions& options, std::uint64_t operations) {
+  if (options.shared_keys) return std::make_unique<SharedChurn<Kind>>(options, operations);
+  return std::make_unique<Churn<Kind>>(options, operations);
+}
 
 }  // namespace
 
 std::unique_ptr<Job> make_job(Work work, const JobOptions& options) {
   switch (work) {
     case Work::kSps: return std::make_unique<Swaps>(options);
-    case Work::kHash: return std::make_unique<Churn<Kind<Number, Text, hash_map>>>(options, 1);
-    case Work::kRbTree: return std::make_unique<Churn<Kind<Number, Number, rb_map>>>(options, 1);
-    case Work::kBTree: return std::make_unique<Churn<Kind<Number, Number, WideTree>>>(options, 4);
-    case Work::kStore: return std::make_unique<Churn<Kind<Text, Text, hash_map>>>(options, 1);
+    case Work::kHash: return make_map_job<Kind<Number, Text, hash_map>>(options, 1);
+    case Work::kRbTree: return make_map_job<Kind<Number, Number, rb_map>>(options, 1);
+    case Work::kBTree: return make_map_job<Kind<Number, Number, WideTree>>(options, 4);
+    case Work::kStore: return make_map_job<Kind<ShortText, Text, WideTree>>(options, 1);
   }
   return nullptr;
 }

@@ -34,17 +34,20 @@ struct JobOptions {
   papers::EngineKind engine = papers::EngineKind::kMnemosyne;
   Truncation truncation = Truncation::kAuto;
   bool in_place = false;  // large new objects, which no paper's system does
-  std::uint64_t log_bytes = std::uint64_t{1} << 20;  // of each thread
-  unsigned threads = 1;                              // in one structure, each with keys of its own
-  std::uint64_t live = 1000;                         // entries of each thread
-  std::uint64_t value_bytes = 8;                     // of kSps, kHash and kStore; at least 8
-  std::uint64_t operations = 0;  // of a transaction; 0: one, and four in a B+ tree
-  double idle_part = 0;          // of a thread's time, after every transaction
-  double look_up_part = 0;       // of the transactions of a map: read one live key, change nothing
+  std::uint64_t ring_bytes = std::uint64_t{1} << 20;  // of each thread, for its log
+  unsigned threads = 1;                               // in one structure
+  std::uint64_t live = 1000;                          // entries of each thread
+  /// All threads draw from the same keys, of which `live` are there at first: a key that is found is deleted, any other is
+  /// inserted. Else each thread has keys of its own. (Swaps: entries in place of keys.)
+  bool shared_keys = false;
+  std::uint64_t value_bytes = 8;  // of kSps, kHash and kStore; at least 8
+  std::uint64_t operations = 0;   // of a transaction; 0: one, and four in a B+ tree
+  double idle_part = 0;           // of a thread's time, after every transaction
+  double look_up_part = 0;        // of the transactions of a map: read one live key, change nothing
   std::uint64_t seed = 1;
 };
 
-/// A pool with one structure, filled. Inserts and deletes take turns, so that its size stays.
+/// A pool with one structure, filled. Inserts and deletes take turns, or are as frequent, so that its size stays.
 class Job {
  public:
   virtual ~Job() = default;
