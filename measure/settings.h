@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "measure/measure.h"
-#include "papers/nvheaps/evaluation/sizes.h"
 #include "measure/pcm_disk.h"
 #include "measure/section.h"
+#include "papers/nvheaps/evaluation/sizes.h"
 
 namespace perdure::bench::reproduce {
 
@@ -30,9 +30,9 @@ struct BlurredSettings {
 struct SoftwrapSettings {
   std::uint64_t array_words = std::uint64_t{1} << 23;
   std::vector<double> arrivals_per_s = {10e3, 20e3, 40e3, 60e3, 80e3, 100e3, 150e3, 200e3};
-  std::vector<std::uint64_t> alias_words = {1 << 8,  1 << 10, 1 << 12, 1 << 14,
-                                            1 << 16, 1 << 18, 1 << 20};
-  std::vector<unsigned> threads = {1, 2, 4};
+  std::vector<std::uint64_t> alias_words = {1 << 8,  1 << 10, 1 << 12, 1 << 14, 1 << 16,
+                                            1 << 18, 1 << 20, 1 << 21, 1 << 22};
+  std::vector<unsigned> threads;  // none: up to the machine's CPUs, and twice as many
   std::vector<double> line_ns = {0, 200, 400, 600, 1000, 1500, 2000};
   std::vector<unsigned> stores = {1, 2, 5, 10, 20, 40};
   std::vector<unsigned> reuse_percent = {0, 10, 25, 50, 75, 90};

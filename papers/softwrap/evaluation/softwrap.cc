@@ -12,6 +12,7 @@
 #include "papers/softwrap/evaluation/claims.h"
 #include "papers/softwrap/evaluation/paper_softwrap.h"
 #include "papers/softwrap/evaluation/wrap_job.h"
+#include "perdure/api/pool_core.h"
 #include "perdure/container/btree_map.h"
 #include "perdure/domain/adr.h"
 #include "perdure/domain/latency.h"
@@ -19,9 +20,10 @@
 namespace perdure::bench::reproduce {
 namespace {
 
-const std::vector<WrapSystem> kAsTransactions = {kNonAtomic, kUndoLog, kSoftWrap, kPages, kDefault};
-const std::vector<WrapSystem> kEverything = {kNonAtomic, kUndoLog,   kSoftWrap, kPages,
-                                             kPaperFace, kPagesFace, kDefault};
+const std::vector<WrapSystem> kSystems = {kSoftWrap, kIsolated, kNonAtomic,
+                                          kUndoLog,  kPages,    kDefault};
+const std::vector<WrapSystem> kEverything = {kSoftWrap, kIsolated,      kNonAtomic, kUndoLog,
+                                             kPages,    kPagesIsolated, kDefault};
 
 WrapLoad wrap_options(const Settings& settings) {
   WrapLoad options;
@@ -42,6 +44,15 @@ Section section_of(std::string id, std::string title, std::string x_name, std::s
   section.missing =
       "The paper's values are in a picture only; the sentences of its text stand below.";
   return section;
+}
+
+/// 1, 2, 4, ... up to the number of CPUs, and twice as many.
+std::vector<unsigned> threads_beyond(unsigned cpus) {
+  std::vector<unsigned> threads;
+  for (unsigned count = 1; count < cpus; count *= 2) threads.push_back(count);
+  threads.push_back(cpus);
+  threads.push_back(2 * cpus);
+  return threads;
 }
 
 enum class Shown : std::uint8_t { kResponse, kRate, kBoth };
@@ -74,28 +85,99 @@ void race_along(Section& section, const std::vector<WrapSystem>& systems, const 
   }
 }
 
-/// What a wrap of `stores` asks of memory: fences, and lines of 64 bytes.
+/// A wrap as containers see a transaction.
+class WrapTx {
+ public:
+  WrapTx(Pool& pool, Wraps& wraps) : base_(core_of(pool).region().base()), wraps_(&wraps) {}
+  template <Field T>
+  T load(const T& field) const {
+    return wraps_->load(field);
+  }
+  template <Field T>
+  void store(T& field, std::type_identity_t<T> value) {
+    wraps_->store(field, value);
+  }
+  void read(void* to, const void* from, std::size_t bytes) const { wraps_->read(to, from, bytes); }
+  void write(void* to, const void* from, std::size_t bytes) { wraps_->write(to, from, bytes); }
+  template <class T>
+  T* at(pptr<T> to) const {
+    return to ? reinterpret_cast<T*>(base_ + to.offset) : nullptr;
+  }
+  template <class T>
+  pptr<T> link_to(const T* object) const {
+    if (object == nullptr) return {};
+    return {static_cast<Offset>(reinterpret_cast<const std::byte*>(object) - base_)};
+  }
+  void* allocate(std::size_t bytes) { return wraps_->allocate(bytes); }
+  void free(void* object) { wraps_->free(object); }
+
+ private:
+  std::byte* base_;
+  Wraps* wraps_;
+};
+static_assert(Transaction<WrapTx>);
+
+/// What a wrap asks of memory: fences, and lines of 64 bytes.
+struct WrapCounts {
+  double fences;
+  double lines;
+};
+WrapCounts counts_of(const WrapSystem& system, WrapLoad options, double seconds) {
+  options.engine = system.engine;
+  options.by_wraps = system.by_wraps;
+  options.count = true;
+  WrapJob job(options);
+  job.run(seconds / 4, 0);
+  const DomainCounts before = job.counts();
+  const auto wraps = static_cast<double>(job.run(seconds, 0).wraps);
+  const DomainCounts counts = job.counts() - before;
+  return {static_cast<double>(counts.fences) / wraps, static_cast<double>(counts.flushes) / wraps};
+}
+
 void count_wraps(Section& section, const WrapSystem& system, const Settings& settings) {
   std::vector<std::optional<double>> fences;
   std::vector<std::optional<double>> lines;
   for (const double stores : section.x) {
     WrapLoad options = wrap_options(settings);
-    options.engine = system.engine;
-    options.by_wraps = system.by_wraps;
     options.stores = static_cast<unsigned>(stores);
-    options.count = true;
-    WrapJob job(options);
-    job.run(settings.rules.seconds / 4, 0);
-    const DomainCounts before = job.counts();
-    const auto wraps = static_cast<double>(job.run(settings.rules.seconds, 0).wraps);
-    const DomainCounts counts = job.counts() - before;
-    fences.emplace_back(static_cast<double>(counts.fences) / wraps);
-    lines.emplace_back(static_cast<double>(counts.flushes) / wraps);
+    const WrapCounts counts = counts_of(system, options, settings.rules.seconds);
+    fences.emplace_back(counts.fences);
+    lines.emplace_back(counts.lines);
   }
-  section.add_values(std::string(system.name) + ", fences", "per wrap", Origin::kPerdure, fences)
-      .charted = false;
-  section.add_values(std::string(system.name) + ", lines", "per wrap", Origin::kPerdure, lines)
-      .charted = false;
+  const std::string name(system.name);
+  section.add_values(name + ", fences", "per wrap", Origin::kPerdure, fences).charted = false;
+  section.add_values(name + ", lines", "per wrap", Origin::kPerdure, lines).charted = false;
+}
+
+/// The lines of SoftWrAP's log alone: tables and logs are so large that nothing goes home.
+void count_log_lines(Section& section, const Settings& settings) {
+  std::vector<std::optional<double>> lines;
+  for (const double stores : section.x) {
+    WrapLoad options = wrap_options(settings);
+    options.stores = static_cast<unsigned>(stores);
+    options.alias_words = std::uint64_t{1} << 20;
+    options.log_bytes = std::uint64_t{1} << 24;
+    options.least_wraps = 2000;
+    lines.emplace_back(counts_of(kSoftWrap, options, 0).lines);
+  }
+  section.add_values("SoftWrAP, log lines", "per wrap", Origin::kPerdure, lines).charted = false;
+}
+
+/// Table II's estimates: the paper's formulas, with T_alias of the first place of the section.
+void add_estimates(Section& section) {
+  using namespace paper_softwrap;
+  const double alias_ns = alias_ns_of(section.x.front(), section.find("SoftWrAP")->at(0));
+  const auto add = [&](const char* name, const char* unit, auto estimate) {
+    std::vector<std::optional<double>> values;
+    for (std::size_t i = 0; i < section.x.size(); ++i) values.emplace_back(estimate(i));
+    section.add_values(name, unit, Origin::kDerived, values).charted = false;
+  };
+  add("Non-Atomic, estimate", "us", [&](auto i) { return non_atomic_estimate_us(section.x[i]); });
+  add("Undo Log, estimate", "us", [&](auto i) { return undo_estimate_us(section.x[i]); });
+  add("SoftWrAP, estimate", "us",
+      [&](auto i) { return softwrap_estimate_us(section.x[i], alias_ns); });
+  add("SoftWrAP, T_alias", "ns",
+      [&](auto i) { return alias_ns_of(section.x[i], section.find("SoftWrAP")->at(i)); });
 }
 
 }  // namespace
@@ -105,9 +187,12 @@ Section measure_wraps(const Settings& settings) {
       "table2", "Tables I and II, Figure 5: wraps of n stores", "stores in a wrap",
       "10,000 wraps a second of stores to random words of 8 bytes (the paper's have 4), T_w 1 us, "
       "T_s "
-      "220 ns; every page has been stored to before. Fences and lines are counted in other runs; "
-      "SoftWrAP's are those of log and "
-      "retirement together.",
+      "220 ns; every page has been stored to before. SoftWrAP is the paper's face, where isolation "
+      "is the "
+      "caller's; isolated it is a transaction, like Non-Atomic, Undo Log and our default. Fences "
+      "and lines are counted in other runs; SoftWrAP's are those of log and retirement together, "
+      "log lines those of the log alone. Estimates are Table I's formulas, with T_alias computed "
+      "from the first place.",
       {paper_softwrap::kStores.begin(), paper_softwrap::kStores.end()});
   section.missing.clear();
   race_along(section, kEverything, settings, Shown::kResponse,
@@ -121,7 +206,12 @@ Section measure_wraps(const Settings& settings) {
   paper("paper: Non-Atomic", paper_softwrap::kNonAtomicUs);
   paper("paper: Undo Log", paper_softwrap::kUndoUs);
   paper("paper: SoftWrAP", paper_softwrap::kSoftWrapUs);
+  paper("paper: Non-Atomic, estimate", paper_softwrap::kNonAtomicEstimates);
+  paper("paper: Undo Log, estimate", paper_softwrap::kUndoEstimates);
+  paper("paper: SoftWrAP, estimate", paper_softwrap::kSoftWrapEstimates);
   for (const WrapSystem& system : kEverything) count_wraps(section, system, settings);
+  count_log_lines(section, settings);
+  add_estimates(section);
 
   paper_softwrap::judge_wraps(section);
   return section;
@@ -179,7 +269,7 @@ Section measure_arrivals(const Settings& settings) {
                  "Wraps of 10 stores, alias tables of 8 K entries, T_w 1 us. Beyond what "
                  "a system can do its response grows with the length of the run.",
                  settings.softwrap.arrivals_per_s);
-  race_along(section, kAsTransactions, settings, Shown::kBoth,
+  race_along(section, kSystems, settings, Shown::kBoth,
              [&](std::size_t place, WrapLoad&) { return section.x[place]; });
   section.log_y = true;
   paper_softwrap::judge_arrivals(section);
@@ -187,13 +277,20 @@ Section measure_arrivals(const Settings& settings) {
 }
 
 Section measure_alias_tables(const Settings& settings) {
-  Section section = section_of("figure7", "Figure 7: size of the alias tables", "entries",
-                               "SoftWrAP, wraps of 10 stores as fast as they go, T_w 1 us.", {});
+  constexpr std::uint64_t kTablesFilled = 2;  // by a run
+  Section section =
+      section_of("figure7", "Figure 7: size of the alias tables", "entries",
+                 "SoftWrAP, wraps of 10 stores as fast as they go, T_w 1 us. Logs are so large "
+                 "that only full tables are retired, and a run fills several.",
+                 {});
   for (const std::uint64_t words : settings.softwrap.alias_words)
     section.x.push_back(static_cast<double>(words));
-  race_along(section, {kSoftWrap}, settings, Shown::kRate,
+  race_along(section, {kSoftWrap, kIsolated}, settings, Shown::kRate,
              [&](std::size_t place, WrapLoad& options) {
                options.alias_words = settings.softwrap.alias_words[place];
+               // An eighth of a table's words, in records of two words each, twice over.
+               options.log_bytes = std::max(options.log_bytes, options.alias_words * kWordBytes);
+               options.least_wraps = kTablesFilled * options.alias_words / 8 / options.stores;
                return 0.0;
              });
   paper_softwrap::judge_alias_tables(section);
@@ -208,30 +305,36 @@ Section measure_responses_over_time(const Settings& settings) {
                                {});
   constexpr double kSliceUs = 250;
   constexpr std::size_t kSlices = 40;
+  for (std::size_t slice = 0; slice < kSlices; ++slice)
+    section.x.push_back(static_cast<double>(slice) * kSliceUs);
   WrapLoad options = wrap_options(settings);
   options.trace = true;
-  WrapJob job(options);
   constexpr double kPerS = 50'000;
-  job.run(settings.rules.seconds / 4, kPerS);
-  const auto trace = job.run(kSlices * kSliceUs / 1e6, kPerS).trace;
-  std::vector<std::optional<double>> highest(kSlices);
-  std::vector<std::optional<double>> mean(kSlices);
-  for (std::size_t slice = 0; slice < kSlices; ++slice) {
-    section.x.push_back(static_cast<double>(slice) * kSliceUs);
-    std::size_t wraps = 0;
-    for (const WrapJob::Answer& answer : trace) {
-      if (static_cast<std::size_t>(answer.at_us / kSliceUs) != slice) continue;
-      highest[slice] = std::max(highest[slice].value_or(0), answer.response_us);
-      mean[slice] = mean[slice].value_or(0) + answer.response_us;
-      ++wraps;
+  for (const WrapSystem& system : {kSoftWrap, kIsolated}) {
+    options.engine = system.engine;
+    options.by_wraps = system.by_wraps;
+    WrapJob job(options);
+    job.run(settings.rules.seconds / 4, kPerS);
+    const auto trace = job.run(kSlices * kSliceUs / 1e6, kPerS).trace;
+    std::vector<std::optional<double>> highest(kSlices);
+    std::vector<std::optional<double>> mean(kSlices);
+    for (std::size_t slice = 0; slice < kSlices; ++slice) {
+      std::size_t wraps = 0;
+      for (const WrapJob::Answer& answer : trace) {
+        if (static_cast<std::size_t>(answer.at_us / kSliceUs) != slice) continue;
+        highest[slice] = std::max(highest[slice].value_or(0), answer.response_us);
+        mean[slice] = mean[slice].value_or(0) + answer.response_us;
+        ++wraps;
+      }
+      if (wraps != 0) *mean[slice] /= static_cast<double>(wraps);
     }
-    if (wraps != 0) *mean[slice] /= static_cast<double>(wraps);
+    const std::string prefix = system.by_wraps ? "" : "isolated: ";
+    section.add_values(prefix + "highest", "us", Origin::kPerdure, highest);
+    section.add_values(prefix + "mean", "us", Origin::kPerdure, mean);
   }
   // A table is full when one in eight of its entries is taken.
   const double filled =
       kPerS * options.stores * kSliceUs / 1e6 / (static_cast<double>(options.alias_words) / 8);
-  section.add_values("highest", "us", Origin::kPerdure, highest);
-  section.add_values("mean", "us", Origin::kPerdure, mean);
   section
       .add_values("tables filled", "in a slice", Origin::kDerived,
                   std::vector<std::optional<double>>(kSlices, filled))
@@ -246,21 +349,23 @@ Section measure_wrap_threads(const Settings& settings) {
                  "Wraps of 10 stores, each thread in an array of its own, alias tables "
                  "of 2^19 entries, T_w 1 us.",
                  {});
-  for (const unsigned threads : settings.softwrap.threads) section.x.push_back(threads);
-  race_along(section, kAsTransactions, settings, Shown::kRate,
-             [&](std::size_t place, WrapLoad& options) {
-               options.threads = settings.softwrap.threads[place];
-               options.alias_words = std::uint64_t{1} << 19;
-               return 0.0;
-             });
-  paper_softwrap::judge_threads(section, std::thread::hardware_concurrency());
+  const unsigned cpus = std::thread::hardware_concurrency();
+  for (const unsigned threads :
+       settings.softwrap.threads.empty() ? threads_beyond(cpus) : settings.softwrap.threads)
+    section.x.push_back(threads);
+  race_along(section, kSystems, settings, Shown::kRate, [&](std::size_t place, WrapLoad& options) {
+    options.threads = static_cast<unsigned>(section.x[place]);
+    options.alias_words = std::uint64_t{1} << 19;
+    return 0.0;
+  });
+  paper_softwrap::judge_threads(section, cpus);
   return section;
 }
 
 Section measure_line_times(const Settings& settings) {
   Section section = section_of("figure10", "Figure 10: slower memory", "T_w (ns)",
                                "Wraps of 10 stores, 50,000 a second.", settings.softwrap.line_ns);
-  race_along(section, kAsTransactions, settings, Shown::kResponse,
+  race_along(section, kSystems, settings, Shown::kResponse,
              [&](std::size_t place, WrapLoad& options) {
                options.line_ns = section.x[place];
                return 50'000.0;
@@ -273,7 +378,7 @@ Section measure_wrap_sizes(const Settings& settings) {
   Section section = section_of("figure11", "Figure 11: size of wraps", "stores in a wrap",
                                "1,000 wraps a second, T_w 1 us.", {});
   for (const unsigned stores : settings.softwrap.stores) section.x.push_back(stores);
-  race_along(section, kAsTransactions, settings, Shown::kResponse,
+  race_along(section, kSystems, settings, Shown::kResponse,
              [&](std::size_t place, WrapLoad& options) {
                options.stores = settings.softwrap.stores[place];
                return 1'000.0;
@@ -289,11 +394,10 @@ Section measure_reuse(const Settings& settings) {
                  "T_w 1 us, alias tables of 8 K entries.",
                  {});
   for (const unsigned percent : settings.softwrap.reuse_percent) section.x.push_back(percent);
-  race_along(section, kAsTransactions, settings, Shown::kRate,
-             [&](std::size_t place, WrapLoad& options) {
-               options.reuse_percent = settings.softwrap.reuse_percent[place];
-               return 0.0;
-             });
+  race_along(section, kSystems, settings, Shown::kRate, [&](std::size_t place, WrapLoad& options) {
+    options.reuse_percent = settings.softwrap.reuse_percent[place];
+    return 0.0;
+  });
   paper_softwrap::judge_reuse(section);
   return section;
 }
@@ -305,27 +409,33 @@ Section measure_tree_inserts(const Settings& settings) {
                   "(The paper's tree is STX's, with nodes of its own size.)",
                   settings.softwrap.tree_inserts),
       {0, 1});
-  std::vector<std::vector<std::vector<double>>> runs(kAsTransactions.size(),
+  std::vector<std::vector<std::vector<double>>> runs(kSystems.size(),
                                                      std::vector<std::vector<double>>(2));
   for (unsigned repetition = 0; repetition < std::min(settings.rules.repetitions, 3u);
        ++repetition) {
     tell_progress("figure 14", repetition, std::min(settings.rules.repetitions, 3u));
     for (std::size_t order = 0; order < 2; ++order) {
-      for (std::size_t i = 0; i < kAsTransactions.size(); ++i) {
+      for (std::size_t i = 0; i < kSystems.size(); ++i) {
         const ScratchFile file(settings.dir, "tree");
         papers::LabOptions options;
         options.domain = DomainKind::kAdr;
-        options.engine = kAsTransactions[i].engine;
+        options.engine = kSystems[i].engine;
         options.latency = write_combining_buffer(paper_softwrap::kLineNs, paper_softwrap::kWaitNs);
         options.in_place_bytes = ~std::size_t{0};
         options.tables.limits.words = 4096;
         Pool pool = papers::create(file.path(), options).value();
         auto* tree = pool.root<btree_map<std::uint64_t, std::uint64_t>>("tree");
+        Wraps wraps(pool, {{.words = options.tables.limits.words}});
+        WrapTx in_wrap(pool, wraps);
         std::mt19937_64 random(settings.seed + repetition);
         const std::uint64_t begin = TscClock::now();
         for (std::uint64_t key = 0; key < settings.softwrap.tree_inserts; ++key) {
           const std::uint64_t at = order == 0 ? key : random();
-          pool.atomically([&](Tx& tx) { tree->put(tx, at, key); });
+          if (kSystems[i].by_wraps) {
+            wraps.run([&] { tree->put(in_wrap, at, key); });
+          } else {
+            pool.atomically([&](Tx& tx) { tree->put(tx, at, key); });
+          }
         }
         runs[i][order].push_back(static_cast<double>(TscClock::now() - begin) /
                                  TscClock::ticks_per_ns() / 1e3 /
@@ -333,8 +443,8 @@ Section measure_tree_inserts(const Settings& settings) {
       }
     }
   }
-  for (std::size_t i = 0; i < kAsTransactions.size(); ++i)
-    section.add(std::string(kAsTransactions[i].name), "us", Origin::kPerdure).values = {
+  for (std::size_t i = 0; i < kSystems.size(); ++i)
+    section.add(std::string(kSystems[i].name), "us", Origin::kPerdure).values = {
         spread_of(runs[i][0]), spread_of(runs[i][1])};
   section.add_values("paper: Non-Atomic", "us", Origin::kPaper,
                      {paper_softwrap::kTreeNonAtomicUs, std::nullopt});

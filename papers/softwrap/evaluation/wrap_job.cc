@@ -21,7 +21,7 @@ papers::LabOptions pool_options(const WrapLoad& options) {
   pool.in_place_bytes = ~std::size_t{0};
   pool.tables.limits.words = options.alias_words;
   pool.log_slots = options.threads + 1;  // and the thread that sets everything up
-  pool.ring_bytes = std::uint64_t{1} << 20;
+  pool.ring_bytes = options.log_bytes;
   pool.count = options.count;
   return pool;
 }
@@ -122,7 +122,8 @@ void WrapJob::run_thread(Thread& thread, double seconds, double per_s) {
                                    response / ticks_per_ns / 1e3});
     ticks += response;
     ++thread.done.wraps;
-  } while (std::chrono::duration<double>(Clock::now() - begin).count() < seconds);
+  } while (thread.done.wraps < options_.least_wraps ||
+           std::chrono::duration<double>(Clock::now() - begin).count() < seconds);
   const double wall = std::chrono::duration<double>(Clock::now() - begin).count();
   thread.done.response_us = ticks / ticks_per_ns / 1e3 / static_cast<double>(thread.done.wraps);
   thread.done.per_s = static_cast<double>(thread.done.wraps) / wall;

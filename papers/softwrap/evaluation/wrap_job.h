@@ -15,7 +15,8 @@
 
 namespace perdure::bench::reproduce {
 
-/// What the paper compares, by the name that it has there; and our default.
+/// What the paper compares, by the name that it has there, beside ours. SoftWrAP is the paper's face, which leaves isolation to
+/// the caller; isolated it is a transaction, as everything else here is.
 struct WrapSystem {
   std::string_view name;
   papers::EngineKind engine;
@@ -23,12 +24,11 @@ struct WrapSystem {
 };
 inline constexpr WrapSystem kNonAtomic{"Non-Atomic", papers::EngineKind::kNonatomic};
 inline constexpr WrapSystem kUndoLog{"Undo Log", papers::EngineKind::kUndo};
-inline constexpr WrapSystem kSoftWrap{"SoftWrAP", papers::EngineKind::kSoftwrapTables};
-inline constexpr WrapSystem kPaperFace{"SoftWrAP, isolation by the caller",
-                                       papers::EngineKind::kSoftwrapTables, true};
-inline constexpr WrapSystem kPages{"private pages", papers::EngineKind::kSoftwrap};
-inline constexpr WrapSystem kPagesFace{"private pages, isolation by the caller",
-                                       papers::EngineKind::kSoftwrap, true};
+inline constexpr WrapSystem kSoftWrap{"SoftWrAP", papers::EngineKind::kSoftwrapTables, true};
+inline constexpr WrapSystem kIsolated{"SoftWrAP, isolated", papers::EngineKind::kSoftwrapTables};
+inline constexpr WrapSystem kPages{"private pages", papers::EngineKind::kSoftwrap, true};
+inline constexpr WrapSystem kPagesIsolated{"private pages, isolated",
+                                           papers::EngineKind::kSoftwrap};
 inline constexpr WrapSystem kDefault{"our default", papers::EngineKind::kMnemosyne};
 
 struct WrapLoad {
@@ -40,7 +40,9 @@ struct WrapLoad {
   unsigned stores = 10;   // in a wrap
   unsigned threads = 1;   // each with an array of its own
   std::uint64_t alias_words = 8192;
-  unsigned reuse_percent = 0;  // of the stores that go to a word of the last wraps
+  std::uint64_t log_bytes = std::uint64_t{1} << 20;  // of each thread
+  std::uint64_t least_wraps = 0;  // of each run and thread, however long it takes
+  unsigned reuse_percent = 0;     // of the stores that go to a word of the last wraps
   std::uint64_t array_words = std::uint64_t{1} << 22;
   std::uint64_t seed = 1;
   bool count = false;
