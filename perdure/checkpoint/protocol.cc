@@ -82,11 +82,17 @@ Place Protocol::visible(std::uint32_t block) const {
   const std::uint32_t at = block_entry_of(block);
   if (page != kNone) {
     if (at != kNone && blocks_[at].work.area == Area::kBuffer) return blocks_[at].work;
+    if (is_missing(page, block) && rules_.look_where_blocks_are) return place_of_last(block);
     return {Area::kPageCache, page};
   }
+  if (at != kNone && blocks_[at].work.area != Area::kNowhere) return blocks_[at].work;
+  return place_of_last(block);
+}
+
+Place Protocol::place_of_last(std::uint32_t block) const {
+  const std::uint32_t at = block_entry_of(block);
   if (at == kNone) return {Area::kHome, block};
   const BlockEntry& entry = blocks_[at];
-  if (entry.work.area != Area::kNowhere) return entry.work;
   if (entry.draining != kNone) return {Area::kBuffer, entry.draining};
   if (entry.last != kNone) return {Area::kSlot, entry.last};
   return {Area::kHome, block};
@@ -140,6 +146,7 @@ StoreTo Protocol::store_to_page(std::uint32_t block, std::uint32_t page_entry) {
     leave_buffer(blocks_[at]);
     if (blocks_[at].last == kNone && blocks_[at].draining == kNone) drop_block(at);
   }
+  arrived(page_entry, block);
   page.dirty = true;
   page.stores = std::min(page.stores + 1, Geometry::kMostStores);
   return {Verdict::kStore, {Area::kPageCache, page_entry}};
@@ -216,7 +223,8 @@ void Protocol::replace_clean_entries() {
 
 bool Protocol::is_clean(const BlockEntry& entry) const {
   return entry.block != kNone && entry.last != kNone && entry.work.area == Area::kNowhere &&
-         entry.draining == kNone && !page_tracked(page_of(entry.block));
+         entry.draining == kNone &&
+         (geometry_.fill_while_running || !page_tracked(page_of(entry.block)));
 }
 
 // No entry becomes clean between two of these, so that none is overlooked.
@@ -262,6 +270,7 @@ std::uint32_t Protocol::add_page(std::uint32_t page, bool may_spill) {
 }
 
 void Protocol::drop_page(std::uint32_t at) {
+  pages_lacking_ -= pages_[at].missing != 0 ? 1 : 0;
   page_index_.set(pages_[at].page, kNone);
   pages_[at] = {};
   page_pool_.give(at);
@@ -289,10 +298,13 @@ const Plan& Protocol::end_epoch() {
   plan_.fills.clear();
   plan_.blocks.clear();
   plan_.pages.clear();
+  plan_.promoted = 0;
+  if (rules_.drop_fills_at_epoch_end) filling_.clear();
   if (rules_.return_loans) return_loans();
   count_stores_of_pages();
   for (std::uint32_t at = 0; at < blocks_.size(); ++at)
     if (blocks_[at].block != kNone) end_of_block(at);
+  choose_leaving_pages();
   for (std::uint32_t at = 0; at < pages_.size(); ++at)
     if (pages_[at].page != kNone) end_of_page(at);
   entries_kept_ = 0;
@@ -368,66 +380,6 @@ void Protocol::end_of_block(std::uint32_t at) {
   }
 }
 
-void Protocol::end_of_page(std::uint32_t at) {
-  PageEntry& page = pages_[at];
-  const bool leaves = page.stores < geometry_.to_blocks;
-  page.stores = 0;
-  if (!page.dirty && !(leaves && page.in_slot)) {
-    if (leaves) drop_page(at);  // its last checkpoint is at home, or in its blocks' slots
-    return;
-  }
-  const bool to_home = page.in_slot == rules_.alternate_page_places;
-  const Place to = to_home ? Place{Area::kHome, page.page} : Place{Area::kPageSlot, at};
-  plan_.pages.push_back({page.page,
-                         true,
-                         page.dirty ? CopyCause::kCheckpoint : CopyCause::kMigration,
-                         {Area::kPageCache, at},
-                         to});
-  page.in_slot = !to_home;
-  page.dirty = false;
-  page.frozen = true;
-  page.leaving = leaves && to_home;
-  if (page.in_slot) {  // the page's own checkpoint takes the place of its blocks'
-    const std::uint32_t begin = page.page * geometry_.blocks_per_page;
-    for (std::uint32_t block = begin; block < begin + geometry_.blocks_per_page; ++block) {
-      const std::uint32_t entry = block_entry_of(block);
-      if (entry == kNone || blocks_[entry].last == kNone) continue;
-      give_up_slot(blocks_[entry].last);
-      blocks_[entry].last = kNone;
-      if (blocks_[entry].work.area == Area::kNowhere && blocks_[entry].draining == kNone)
-        drop_block(entry);
-    }
-  }
-  if (page.leaving && !rules_.keep_leaving_pages) drop_page(at);
-}
-
-// Under page writeback from now on. Its last checkpoint is where its blocks are, until its own
-// first one.
-void Protocol::promote(std::uint32_t page) {
-  if (pages_tracked_ >= geometry_.page_entries) return;
-  const std::uint32_t begin = page * geometry_.blocks_per_page;
-  // Its blocks keep their entries meanwhile, and nothing can replace those: they must leave half of
-  // the spill to the next epoch's end.
-  std::uint32_t entries = 0;
-  for (std::uint32_t block = begin; block < begin + geometry_.blocks_per_page; ++block)
-    entries += block_entry_of(block) != kNone ? 1 : 0;
-  if (entries_kept_ + entries > geometry_.block_entries + geometry_.spill_entries / 2) return;
-  entries_kept_ += entries;
-  const std::size_t fills = plan_.fills.size();
-  for (std::uint32_t block = begin; block < begin + geometry_.blocks_per_page; ++block)
-    plan_.fills.push_back({block, false, CopyCause::kMigration, visible(block), {}});
-  const std::uint32_t at = add_page(page, false);
-  for (std::size_t fill = fills; fill < plan_.fills.size(); ++fill)
-    plan_.fills[fill].to = {Area::kPageCache, at};
-  if (rules_.keep_blocks_of_new_pages) return;
-  for (std::uint32_t block = begin; block < begin + geometry_.blocks_per_page; ++block) {
-    const std::uint32_t entry = block_entry_of(block);
-    if (entry == kNone || blocks_[entry].draining != kNone) continue;
-    give_up_slot(blocks_[entry].last);
-    drop_block(entry);
-  }
-}
-
 void Protocol::freeze_image() {
   image_.epoch = epoch_;
   image_.blocks.clear();
@@ -467,7 +419,7 @@ void Protocol::commit() {
 // ---- For tests ----------------------------------------------------------------------------------
 
 std::string Protocol::broken_invariant() const {
-  std::uint32_t blocks = 0, pages = 0, promised = 0;
+  std::uint32_t blocks = 0, pages = 0, promised = 0, lacking = 0;
   std::vector<int> slot_users(geometry_.block_slots, 0), buffer_users(geometry_.buffers, 0);
   for (const BlockEntry& entry : blocks_) {
     if (entry.block == kNone) continue;
@@ -507,7 +459,11 @@ std::string Protocol::broken_invariant() const {
     ++pages;
     if (page.frozen && !checkpointing_) return "a page is frozen while no checkpoint runs";
     if (page.leaving && !page.frozen) return "a leaving page can be stored to";
+    if (page.missing != 0 && (page.frozen || page.in_slot))
+      return "a page was written back before it was whole";
+    lacking += page.missing != 0 ? 1 : 0;
   }
+  if (lacking != pages_lacking_) return "pages that lack blocks were counted wrongly";
   if (blocks != blocks_tracked_ || pages != pages_tracked_) return "entries were counted wrongly";
   if (blocks > geometry_.block_entries + geometry_.spill_entries)
     return "more entries than the table has";
@@ -530,7 +486,14 @@ void Protocol::append_state(std::vector<std::uint32_t>& to) const {
                          std::uint32_t(page.in_slot) | std::uint32_t(page.dirty) << 1 |
                              std::uint32_t(page.frozen) << 2 | std::uint32_t(page.leaving) << 3,
                          std::min(page.stores, most)});
+    if (!geometry_.fill_while_running) continue;
+    to.insert(to.end(), {std::uint32_t(page.missing), std::uint32_t(page.missing >> 32)});
   }
+  to.push_back(leaves_next_);
+  for (const Copy& copy : filling_)
+    to.insert(to.end(),
+              {copy.number, std::uint32_t(copy.from.area), copy.from.index, copy.to.index});
+  to.push_back(kNone);
   std::vector<std::uint32_t> given_up = given_up_slots_;
   std::ranges::sort(given_up);
   to.insert(to.end(), given_up.begin(), given_up.end());

@@ -36,6 +36,12 @@
 // Differences from the published protocol, both because a checker finds a crash that mixes epochs
 // (papers/thynvm/README.md): clean entries are replaced only between checkpoints, never exchanged
 // during one; and a slot given up stays reserved until the next commit.
+//
+// Two additions of ours, off unless the geometry asks for them. `fill_while_running`: a page comes
+// into DRAM while the epoch runs. Each of its blocks is where it was until it has arrived or has
+// been stored to, which is then in the page; a page is whole before it is written back. Its blocks'
+// entries may be replaced like any clean ones. `stay_until_wanted`: a page with few stores stays in
+// DRAM until others want its place.
 #pragma once
 
 #include <cstdint>
@@ -88,6 +94,9 @@ struct Geometry {
   std::uint32_t to_pages = 22;   // more stores in an epoch: the page goes under page writeback
   std::uint32_t to_blocks = 16;  // fewer: back to block remapping
   Scheme scheme = Scheme::kDual;
+  // Of both schemes together: see above. Pages of at most 64 blocks.
+  bool fill_while_running = false;
+  bool stay_until_wanted = false;
 
   /// The fields of figure 5, in bits: index, version, visible region, checkpoint region, store
   /// counter.
@@ -123,6 +132,13 @@ struct Rules {
   bool return_loans = true;
   /// A block with its last checkpoint in a slot is stored to at home, never in that slot.
   bool alternate_block_places = true;
+  /// A block that has not arrived in its new page is looked for where it was.
+  bool look_where_blocks_are = true;
+  /// What is on its way into a page when an epoch ends is dropped: the page may leave, and come
+  /// again.
+  bool drop_fills_at_epoch_end = true;
+  /// A page is whole before it is written back.
+  bool complete_pages_before_saving = true;
 };
 
 enum class CopyCause : std::uint8_t { kCheckpoint, kMigration, kReplacement };
@@ -148,10 +164,11 @@ struct StoreTo {
 
 /// What a checkpoint copies.
 struct Plan {
-  std::vector<Copy> merges;  // at once, within DRAM: loans to their pages
-  std::vector<Copy> fills;   // at once: blocks of new pages into DRAM
-  std::vector<Copy> blocks;  // step 2
-  std::vector<Copy> pages;   // step 4
+  std::vector<Copy> merges;    // at once, within DRAM: loans to their pages
+  std::vector<Copy> fills;     // at once: blocks of new pages into DRAM
+  std::vector<Copy> blocks;    // step 2
+  std::vector<Copy> pages;     // step 4
+  std::uint32_t promoted = 0;  // pages that are under page writeback from now on
 };
 
 class Protocol {
@@ -187,6 +204,14 @@ class Protocol {
   void page_saved(std::size_t place);
   /// The checkpoint is complete on media. Requires: checkpointing().
   void commit();
+
+  /// With fill_while_running: the blocks that one page lacks, which are to be read now; none: no page
+  /// lacks any. Requires: no fill is under way.
+  const std::vector<Copy>& begin_fill();
+  const std::vector<Copy>& fill_under_way() const { return filling_; }
+  /// They have been read: returns those that are to be written to their page, and in which loads
+  /// then find them.
+  const std::vector<Copy>& end_fill();
 
   BlockState state(std::uint32_t block) const;
   std::uint32_t blocks_tracked() const { return blocks_tracked_; }
@@ -240,6 +265,7 @@ class Protocol {
     bool frozen = false;
     bool leaving = false;
     std::uint32_t stores = 0;
+    std::uint64_t missing = 0;  // a bit for each of its blocks that is not there yet
   };
 
   std::uint32_t block_entry_of(std::uint32_t block) const { return block_index_.of(block); }
@@ -265,6 +291,13 @@ class Protocol {
   void end_of_page(std::uint32_t entry);
   void count_stores_of_pages();
   void promote(std::uint32_t page);
+  void choose_leaving_pages();
+  void complete(std::uint32_t entry);
+  bool is_missing(std::uint32_t page_entry, std::uint32_t block) const {
+    return (pages_[page_entry].missing >> block % geometry_.blocks_per_page & 1) != 0;
+  }
+  void arrived(std::uint32_t page_entry, std::uint32_t block);
+  Place place_of_last(std::uint32_t block) const;
   void freeze_image();
   bool is_clean(const BlockEntry& entry) const;
   void find_clean();
@@ -285,6 +318,10 @@ class Protocol {
   std::vector<std::uint32_t>
       clean_;  // entries that were clean when the last checkpoint ended, or began
   std::uint64_t spilled_ = 0;
+  std::uint32_t pages_lacking_ = 0;  // with missing blocks
+  std::uint32_t leaves_next_ = 0;    // page entry that is asked first whether it leaves
+  std::vector<Copy> filling_;        // on their way into a page
+  std::vector<Copy> filled_;         // by the last end_fill()
 
   std::vector<Copy> moves_;
   Plan plan_;
@@ -292,6 +329,7 @@ class Protocol {
   // Scratch: pages and their stores; pages with more stores than to_pages.
   std::vector<std::pair<std::uint32_t, std::uint32_t>> stores_of_pages_;
   std::vector<std::uint32_t> dense_;
+  std::vector<bool> leaves_;  // by page entry: at this epoch's end
 };
 
 }  // namespace perdure::checkpoint

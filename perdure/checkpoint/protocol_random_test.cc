@@ -30,6 +30,7 @@ class Driver {
       for (std::uint32_t block = first; block < first + (dense ? 64 : 1); ++block)
         store(block, false);
       if (random_() % 2 == 0) progress();
+      if (protocol_.geometry().fill_while_running && random_() % 32 == 0) fill();
       if (random_() % 4000 == 0) end_epoch();
       if (random_() % 16 == 0) load(std::uint32_t(random_() % (300 * 64)));
       if (random_() % 400 == 0) {
@@ -44,6 +45,7 @@ class Driver {
 
   std::uint64_t epochs = 0, waits = 0, overflows = 0, replacements = 0, crashes = 0;
   std::uint64_t to_pages = 0, pages_saved = 0, loans = 0;
+  std::uint64_t filled = 0, overtaken = 0;  // blocks that were written to their page; or stored to
   const Protocol& protocol() const { return protocol_; }
 
  private:
@@ -97,6 +99,22 @@ class Driver {
     }
   }
 
+  // Reads what a page lacks, or writes what was read.
+  void fill() {
+    if (protocol_.fill_under_way().empty()) {
+      arriving_.clear();
+      for (const Copy& each : protocol_.begin_fill())
+        arriving_[each.number] = at(each.from, each.number);
+      return;
+    }
+    for (const Copy& each : protocol_.end_fill()) {
+      ++filled;
+      memory_[key(each.to, each.number)] = arriving_.at(each.number);
+      arriving_.erase(each.number);
+    }
+    overtaken += arriving_.size();
+  }
+
   void load(std::uint32_t block) {
     const auto found = golden_.find(block);
     ASSERT_EQ(at(protocol_.visible(block), block), found == golden_.end() ? 0 : found->second)
@@ -109,7 +127,7 @@ class Driver {
       for (int i = 0; i < 300; ++i) store(std::uint32_t(random_() % (300 * 64)), true);
     const Plan& plan = protocol_.end_epoch();
     ++epochs;
-    to_pages += plan.fills.size() / 64;
+    to_pages += plan.promoted;
     few_pages_ = random_() % 2 == 0;
     ended_ = golden_;
     for (const Copy& each : plan.merges) copy(each);
@@ -172,6 +190,7 @@ class Driver {
   std::mt19937_64 random_;
   std::unordered_map<std::uint64_t, Version> memory_;
   std::unordered_map<std::uint32_t, Version> golden_, ended_, safe_;  // by block
+  std::unordered_map<std::uint32_t, Version> arriving_;  // read and not written, by block
   Image committed_;
   std::deque<Copy> blocks_left_;
   std::size_t pages_done_ = 0;
@@ -182,13 +201,16 @@ class Driver {
 struct Case {
   Scheme scheme;
   std::uint32_t spill;
+  bool overlap = false;
 };
 
 class AtRandom : public testing::TestWithParam<Case> {};
 
 TEST_P(AtRandom, LoadsAndRecoveriesSeeWhatTheyMust) {
-  const auto [scheme, spill] = GetParam();
+  const auto [scheme, spill, overlap] = GetParam();
   Geometry geometry;
+  geometry.fill_while_running = geometry.stay_until_wanted = overlap;
+  if (overlap) geometry.page_entries = 64;  // fewer than want to stay
   geometry.scheme = scheme;
   if (scheme == Scheme::kPagesOnly) {
     geometry.to_blocks = 1;
@@ -199,7 +221,7 @@ TEST_P(AtRandom, LoadsAndRecoveriesSeeWhatTheyMust) {
     geometry.block_slots += 4 * spill;
   }
   Driver driver(geometry, 11 + spill);
-  driver.run(60'000);
+  driver.run(overlap ? 120'000 : 60'000);
   EXPECT_GT(driver.epochs, 10U);
   EXPECT_GT(driver.overflows, 0U);
   EXPECT_GT(driver.waits, 0U);
@@ -214,6 +236,12 @@ TEST_P(AtRandom, LoadsAndRecoveriesSeeWhatTheyMust) {
     EXPECT_GT(driver.to_pages, 50U);
     EXPECT_GT(driver.loans, 50U);
   }
+  if (overlap) {
+    EXPECT_GT(driver.filled, 1000U);
+    EXPECT_GT(driver.overtaken, 5U);
+  } else {
+    EXPECT_EQ(driver.filled + driver.overtaken, 0U);
+  }
   if (spill != 0) {
     EXPECT_GT(driver.protocol().spilled(), 0U);
   }
@@ -224,16 +252,16 @@ std::string name_of(const testing::TestParamInfo<Case>& test) {
   return std::string(scheme == Scheme::kDual         ? "dual"
                      : scheme == Scheme::kBlocksOnly ? "blocksOnly"
                                                      : "pagesOnly") +
-         (test.param.spill != 0 ? "Spilling" : "");
+         (test.param.overlap ? "Overlap" : "") + (test.param.spill != 0 ? "Spilling" : "");
 }
 
-INSTANTIATE_TEST_SUITE_P(All, AtRandom,
-                         testing::Values(Case{Scheme::kDual, 0}, Case{Scheme::kDual, 400},
-                                         Case{Scheme::kBlocksOnly, 0},
-                                         Case{Scheme::kBlocksOnly, 400},
-                                         Case{Scheme::kPagesOnly, 0},
-                                         Case{Scheme::kPagesOnly, 400}),
-                         name_of);
+INSTANTIATE_TEST_SUITE_P(
+    All, AtRandom,
+    testing::Values(Case{Scheme::kDual, 0}, Case{Scheme::kDual, 400}, Case{Scheme::kDual, 0, true},
+                    Case{Scheme::kDual, 400, true}, Case{Scheme::kBlocksOnly, 0},
+                    Case{Scheme::kBlocksOnly, 400}, Case{Scheme::kPagesOnly, 0},
+                    Case{Scheme::kPagesOnly, 400}),
+    name_of);
 
 }  // namespace
 }  // namespace perdure::checkpoint

@@ -33,6 +33,11 @@ constexpr MutantText kMutantTexts[] = {
     {"forget-leaving-pages", "a page leaves DRAM before it has been copied home"},
     {"keep-loans", "blocks lent to buffers are not in their page when it is written back"},
     {"store-in-last-slot", "a block is stored over its own last checkpoint"},
+    {"look-in-pages-at-once",
+     "a block is looked for in its page in DRAM before it has arrived there"},
+    {"keep-fills-across-epochs",
+     "what was on its way into a page is written when the page has left and come again"},
+    {"save-incomplete-pages", "a page is written back without the blocks that it still lacks"},
     {"skip-block-copies", "blocks in DRAM buffers are not copied to NVM"},
     {"skip-block-table", "the block table is not saved"},
     {"skip-page-copies", "pages are not copied to NVM"},
@@ -48,6 +53,7 @@ constexpr MutantText kMutantTexts[] = {
     {"skip-replacement-copies", "an entry is replaced without bringing its block home"},
     {"recover-oldest", "recovery takes the older of two complete backups"},
     {"skip-fill-on-recovery", "recovery leaves pages in NVM that the tables say are in DRAM"},
+    {"fill-over-stores", "a block that arrives in its page overwrites what was stored meanwhile"},
 };
 static_assert(std::size(kMutantTexts) == kMutants);
 
@@ -120,6 +126,13 @@ const std::vector<Setting>& settings() {
     checkpoint::Geometry pages = small(2, 1, 1);
     pages.scheme = checkpoint::Scheme::kPagesOnly;
     list.push_back({"pages only, two for one entry", pages, 4});
+    // The last one has entries of pages' blocks replaced.
+    for (Setting setting :
+         {list[0], list[1], {"two pages of one block, one entry", small(1, 1, 1), 2}}) {
+      setting.name += ", coming while the epoch runs";
+      setting.geometry.fill_while_running = setting.geometry.stay_until_wanted = true;
+      list.push_back(std::move(setting));
+    }
     return list;
   }();
   return all;

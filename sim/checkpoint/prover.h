@@ -36,6 +36,9 @@ enum class Mutant : std::uint8_t {
   kForgetLeavingPages,
   kKeepLoans,
   kStoreInLastSlot,
+  kLookInPagesAtOnce,
+  kKeepFillsAcrossEpochs,
+  kSaveIncompletePages,
   // Steps of a checkpoint and of a recovery left out or swapped.
   kSkipBlockCopies,
   kSkipBlockTable,
@@ -51,8 +54,9 @@ enum class Mutant : std::uint8_t {
   kSkipReplacementCopies,
   kRecoverOldest,
   kSkipFillOnRecovery,
+  kFillOverStores,
 };
-inline constexpr int kMutants = int(Mutant::kSkipFillOnRecovery) + 1;
+inline constexpr int kMutants = int(Mutant::kFillOverStores) + 1;
 const char* mutant_name(Mutant mutant);
 /// What goes wrong without it, in a sentence.
 const char* mutant_story(Mutant mutant);

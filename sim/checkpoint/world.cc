@@ -24,6 +24,9 @@ checkpoint::Rules rules_of(Mutant mutant) {
   rules.keep_leaving_pages = mutant != Mutant::kForgetLeavingPages;
   rules.return_loans = mutant != Mutant::kKeepLoans;
   rules.alternate_block_places = mutant != Mutant::kStoreInLastSlot;
+  rules.look_where_blocks_are = mutant != Mutant::kLookInPagesAtOnce;
+  rules.drop_fills_at_epoch_end = mutant != Mutant::kKeepFillsAcrossEpochs;
+  rules.complete_pages_before_saving = mutant != Mutant::kSaveIncompletePages;
   return rules;
 }
 
@@ -72,13 +75,13 @@ void World::copy(const Copy& copy) {
 
 // ---- What can happen --------------------------------------------------------------------------------
 
-int World::possibilities() const { return int(setting_->blocks) * (may_spill() ? 2 : 1) + 3; }
+int World::possibilities() const { return int(setting_->blocks) * (may_spill() ? 2 : 1) + 4; }
 
 bool World::may_spill() const { return setting_->geometry.spill_entries != 0; }
 
 std::string World::happen(int possibility) {
   std::string what;
-  const int stores = possibilities() - 3;
+  const int stores = possibilities() - 4;
   if (possibility < stores) {
     what =
         store(std::uint32_t(possibility) % setting_->blocks, possibility >= int(setting_->blocks));
@@ -93,12 +96,34 @@ std::string World::happen(int possibility) {
         "save the page table", "drain the write queue", "complete the backup",     "commit"};
     what = std::string("checkpoint: ") + kNames[int(todo_[done_].step)];
     take_step();
+  } else if (possibility == stores + 2) {
+    const bool reads = filling_.empty();
+    if (reads && protocol_.begin_fill().empty()) return {};
+    what = reads ? "read what a page lacks" : "write it into the page";
+    fill();
   } else {
     if (const std::string wrong = cut_and_recover(); !wrong.empty()) return {};
     what = "power cut, recovery";
   }
   forget_old_values();
   return what;
+}
+
+// Read in one step, written in another: what happens between them must not matter.
+void World::fill() {
+  if (filling_.empty()) {
+    for (const Copy& copy : protocol_.fill_under_way())
+      filling_.push_back(cell(copy.from, copy.number).value);
+    return;
+  }
+  const std::vector<Copy> begun = protocol_.fill_under_way();
+  const std::vector<Copy>& wanted = protocol_.end_fill();
+  for (std::size_t i = 0; i < begun.size(); ++i)
+    if (std::ranges::any_of(wanted,
+                            [&](const Copy& copy) { return copy.number == begun[i].number; }) ||
+        mutant_ == Mutant::kFillOverStores)
+      put(begun[i].to, begun[i].number, filling_[i]);
+  filling_.clear();
 }
 
 std::string World::store(std::uint32_t block, bool flushing) {
@@ -114,6 +139,8 @@ std::string World::store(std::uint32_t block, bool flushing) {
     for (auto* cells : {&home_, &slots_, &page_slots_, &buffers_, &page_cache_})
       for (Cell& each : *cells)
         if (each.value == block * 4 + fresh) each.value = 0;
+    for (Value& value : filling_)
+      if (value == block * 4 + fresh) value = 0;
   }
   golden[kNow] = fresh;
   put(to.place, block, block * 4 + fresh);
@@ -122,6 +149,7 @@ std::string World::store(std::uint32_t block, bool flushing) {
 
 void World::end_epoch() {
   const checkpoint::Plan& plan = protocol_.end_epoch();
+  if (protocol_.fill_under_way().empty()) filling_.clear();
   if (mutant_ != Mutant::kSkipMerges)
     for (const Copy& merge : plan.merges) copy(merge);
   if (mutant_ != Mutant::kSkipFills)
@@ -220,6 +248,7 @@ std::string World::cut_and_recover() {
       copy({at.page, true, {}, {Area::kPageSlot, at.slot}, {Area::kPageCache, at.slot}});
   todo_.clear();
   done_ = 0;
+  filling_.clear();
   for (auto& golden : golden_)
     golden = {golden[kCommitted], golden[kCommitted], golden[kCommitted]};
   return violation();
@@ -299,12 +328,14 @@ void World::forget_old_values() {
       golden[which] = name[golden[which]];
     }
   }
+  const auto rename = [&](Value& value) {
+    if (value == 0) return;
+    const std::uint8_t name = names[value / 4][value % 4];
+    value = name == 0 ? 0 : value / 4 * 4 + name;
+  };
   for (auto* cells : {&home_, &slots_, &page_slots_, &buffers_, &page_cache_})
-    for (Cell& each : *cells) {
-      if (each.value == 0) continue;
-      const std::uint8_t name = names[each.value / 4][each.value % 4];
-      each.value = name == 0 ? 0 : each.value / 4 * 4 + name;
-    }
+    for (Cell& each : *cells) rename(each.value);
+  for (Value& value : filling_) rename(value);
 }
 
 std::vector<std::uint32_t> World::fingerprint() const {
@@ -313,6 +344,7 @@ std::vector<std::uint32_t> World::fingerprint() const {
   protocol_.append_state(state);
   for (const auto* cells : {&home_, &slots_, &page_slots_, &buffers_, &page_cache_})
     for (const Cell& each : *cells) state.push_back(each.value * 2 + (each.drained ? 1 : 0));
+  state.insert(state.end(), filling_.begin(), filling_.end());
   for (const auto& golden : golden_) state.push_back(golden[0] | golden[1] << 4 | golden[2] << 8);
   state.push_back(std::uint32_t(done_) << 8 | std::uint32_t(todo_.size()) << 1 |
                   std::uint32_t(target_));

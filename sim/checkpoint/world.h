@@ -61,6 +61,7 @@ class World {
 
   Cell& cell(checkpoint::Place place, std::uint32_t block);
   const Cell& cell(checkpoint::Place place, std::uint32_t block) const;
+  void fill();
   void put(checkpoint::Place place, std::uint32_t block, Value value);
   void copy(const checkpoint::Copy& copy);
   bool may_spill() const;
@@ -79,7 +80,8 @@ class World {
   // complete one: 1 to 3.
   std::vector<std::array<std::uint8_t, 3>> golden_;
   std::array<Backup, 2> backups_;
-  std::vector<Todo> todo_;  // of the running checkpoint
+  std::vector<Value> filling_;  // read, and not yet written into their page: fill_under_way()
+  std::vector<Todo> todo_;      // of the running checkpoint
   std::size_t done_ = 0;
   int target_ = 0;  // the backup it writes
 };

@@ -51,6 +51,7 @@ void list(bool json) {
       "ThyNVM: blocks and pages, checkpointed while the next epoch runs",
       "ThyNVM with block remapping alone",
       "ThyNVM with page writeback alone",
+      "ours: ThyNVM whose pages come into DRAM while the epoch runs, and stay there",
   };
   for (const System system : memory::kSystems)
     systems.push_back({{"system", system_name(system)}, {"what", kWhat[std::size_t(system)]}});

@@ -157,6 +157,20 @@ void judge_micro(Section& section, Reading reading) {
   }
 }
 
+void judge_overlap(Section& section, Reading reading) {
+  Sentence best(section, in(reading, "ours: with everything overlapped it is the quickest of all"),
+                true);
+  for (const System other : {System::kJournal, System::kShadow, System::kThyNvm})
+    best.holds_for_each(fmt::format("no slower than {}", name_of(other)),
+                        everywhere(section,
+                                   [&](double x) {
+                                     return reproduce::ratio_at(
+                                         section, series_name(reading, System::kThyNvmOverlap),
+                                         series_name(reading, other), x);
+                                   }),
+                        below(1));
+}
+
 void judge_traffic(Section& section, Reading reading) {
   const auto stopped = [&](System system, bool paper) {
     const std::string name =

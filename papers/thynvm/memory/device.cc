@@ -6,13 +6,23 @@
 
 namespace perdure::memory {
 
+std::uint64_t Device::bank_of(std::uint64_t line) const {
+  const std::uint64_t rows = line * kLineBytes / kRowBytes;
+  switch (timing_.mapping) {
+    case BankMapping::kLinesInTurn: return line % kBanks;
+    case BankMapping::kHashed: return (rows ^ rows / kBanks) % kBanks;
+    default: return rows % kBanks;
+  }
+}
+
 Time Device::earliest(std::uint64_t line, Time since) const {
-  return std::max({since, banks_[bank_of(line)].free, channel_free_});
+  const Time bank_free = timing_.waits_for_bank ? banks_[bank_of(line)].free : 0;
+  return std::max({since, bank_free, channel_free_});
 }
 
 Time Device::service(std::uint64_t line, bool write, Time since) {
   Bank& bank = banks_[bank_of(line)];
-  const Time start = std::max({since, bank.free, channel_free_});
+  const Time start = earliest(line, since);
   // What waits for its bank does not keep the channel from others.
   channel_free_ = std::max(since, channel_free_) + timing_.issue;
   Time latency = timing_.row_hit;
@@ -23,8 +33,8 @@ Time Device::service(std::uint64_t line, bool write, Time since) {
     bank.dirty = false;
   }
   bank.dirty |= write;
-  bank.free = start + latency;
-  return bank.free;
+  bank.free = std::max(bank.free, start + latency);
+  return start + latency;
 }
 
 Time Device::read(std::uint64_t line, Time now) {

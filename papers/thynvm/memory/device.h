@@ -86,9 +86,7 @@ class Device {
   static constexpr std::uint64_t kNoRow = ~std::uint64_t{0};
   static constexpr std::uint64_t kRowBytes = 8192, kBanks = 16;
 
-  static std::uint64_t bank_of(std::uint64_t line) {
-    return line * kLineBytes / kRowBytes % kBanks;
-  }
+  std::uint64_t bank_of(std::uint64_t line) const;
   static std::uint64_t row_of(std::uint64_t line) { return line * kLineBytes / kRowBytes / kBanks; }
 
   Time earliest(std::uint64_t line, Time since) const;

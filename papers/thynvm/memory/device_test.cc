@@ -128,12 +128,37 @@ TEST(DeviceMisses, OfDramTakeTheSame) {
 
 // ---- Writes -----------------------------------------------------------------------------------------
 
+// Neither for the write nor for its bank; what stays is the row that it opened.
 TEST(DeviceWrites, InThePublishedCodeGoToTheirBankAndNobodyWaits) {
   Device nvm(kPaper, false);
   EXPECT_EQ(nvm.write(0, 0, nullptr), 0U);
   EXPECT_EQ(nvm.write(1, 0, nullptr), 0U);
   EXPECT_EQ(nvm.writes(), 2U);
-  EXPECT_EQ(nvm.read(2, 0), kDirtyMiss + kHit + kHit);  // but its bank is busy
+  EXPECT_EQ(nvm.read(2, 0), 2 * kIssue + kHit);
+  EXPECT_EQ(nvm.drain(0), kDirtyMiss);
+  DeviceTiming waits = kPaper;
+  waits.waits_for_bank = true;
+  Device busy(waits, false);
+  for (std::uint64_t line = 0; line < 2; ++line) busy.write(line, 0, nullptr);
+  EXPECT_EQ(busy.read(2, 0), kDirtyMiss + kHit + kHit);
+}
+
+// Two lines that are 128 KiB apart, as a set of the last cache has them.
+TEST(DeviceBanks, AreChosenByTheMapping) {
+  const auto misses_of = [](BankMapping mapping, std::uint64_t one, std::uint64_t other) {
+    DeviceTiming timing = kStrict;
+    timing.mapping = mapping;
+    Device nvm(timing, false);
+    nvm.read(one, 0);
+    nvm.read(other, 10'000);
+    return nvm.read(one, 20'000) - 20'000 == kMiss;
+  };
+  EXPECT_TRUE(misses_of(BankMapping::kRowsInTurn, 0, kRow));
+  EXPECT_TRUE(misses_of(BankMapping::kLinesInTurn, 0, kRow));
+  EXPECT_FALSE(misses_of(BankMapping::kHashed, 0, kRow));
+  // Neighbours of one row: of 16 lines in turn none meets another's bank.
+  EXPECT_FALSE(misses_of(BankMapping::kRowsInTurn, 0, kBank));
+  EXPECT_FALSE(misses_of(BankMapping::kLinesInTurn, 0, 15));
 }
 
 TEST(DeviceWrites, ThatWaitLetReadsGoFirst) {

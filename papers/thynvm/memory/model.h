@@ -5,8 +5,9 @@
 //   kPaperCode  what the authors' published code does: gem5's TimingSimple core (each instruction waits for
 //               its fetch, each access for its answer), no timer, epochs that end when a table is full, no
 //               flush of caches at an epoch's end but of a cache that has dirtied a table's worth of
-//               blocks, stops that are a number of bytes at 1.6 GB/s, posted writes that nobody waits for, copies
-//               of checkpoints that take 40 ns in a bank and delay nobody, 32 pages more for shadow paging
+//               blocks, stops that are a number of bytes at 1.6 GB/s, posted writes that nobody waits for, also
+//               not in their bank, copies of checkpoints that take 40 ns in a bank and delay nobody, 32 pages
+//               more for shadow paging
 //   kStrict     what the paper's text says: one instruction a cycle, epochs of at most 10 ms, caches
 //               flushed at each end, row misses by the state of the row, a write queue of 64 blocks with
 //               watermarks, checkpoint writes only when nothing else wants the device
@@ -39,11 +40,12 @@ enum class System : std::uint8_t {
   kShadow,
   kThyNvm,
   kThyNvmBlocks,
-  kThyNvmPages
+  kThyNvmPages,
+  kThyNvmOverlap,  // ours, not the paper's: nothing but the flush of the caches stops the core
 };
-inline constexpr System kSystems[] = {System::kDram,       System::kNvm,    System::kJournal,
-                                      System::kShadow,     System::kThyNvm, System::kThyNvmBlocks,
-                                      System::kThyNvmPages};
+inline constexpr System kSystems[] = {
+    System::kDram,   System::kNvm,          System::kJournal,     System::kShadow,
+    System::kThyNvm, System::kThyNvmBlocks, System::kThyNvmPages, System::kThyNvmOverlap};
 constexpr std::string_view system_name(System system) {
   switch (system) {
     case System::kDram: return "dram";
@@ -53,6 +55,7 @@ constexpr std::string_view system_name(System system) {
     case System::kThyNvm: return "thynvm";
     case System::kThyNvmBlocks: return "thynvm-blocks";
     case System::kThyNvmPages: return "thynvm-pages";
+    case System::kThyNvmOverlap: return "thynvm-overlap";
   }
   return "unknown";
 }
@@ -62,6 +65,13 @@ struct CacheShape {
   Time latency;  // from the core to data found here
 };
 
+/// Which bits of an address choose the bank. Rows are 8 KiB, banks 16.
+enum class BankMapping : std::uint8_t {
+  kRowsInTurn,   // row | rank | bank | column: the bits above the row's bytes
+  kLinesInTurn,  // row | column | rank | bank: the bits above the line's bytes
+  kHashed,       // as the first, and the row's low bits are folded in
+};
+
 struct DeviceTiming {
   Time row_hit = 40 * kCyclesPerNs;
   Time clean_miss = 80 * kCyclesPerNs;
@@ -69,6 +79,9 @@ struct DeviceTiming {
   Time issue = 5 * kCyclesPerNs;  // 64 bytes at DDR3-1600's 12.8 GB/s
   // Whether a row miss is dirty because the open row was written to (else: because it is a write).
   bool miss_by_row_state = true;
+  // Whether an access waits for what its bank is doing (else: for the channel alone).
+  bool waits_for_bank = true;
+  BankMapping mapping = BankMapping::kRowsInTurn;
   // Background transfers take this long in a bank of their own and disturb nobody (0: they take the banks
   // when these are idle).
   Time background_apart = 0;
@@ -104,6 +117,7 @@ struct Model {
       model.cycles_per_instruction = model.l1.latency;
       model.wait_for_l1 = true;
       model.dram.miss_by_row_state = model.nvm.miss_by_row_state = false;
+      model.dram.waits_for_bank = model.nvm.waits_for_bank = false;
       model.flush_after_dirtied = model.block_entries;
       model.shadow_buffers = 4128;
       model.dram.background_apart = model.nvm.background_apart = 40 * kCyclesPerNs;

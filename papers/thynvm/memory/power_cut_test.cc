@@ -66,7 +66,8 @@ TEST_P(PowerCut, RecoversTheEndOfTheNewestSafeEpoch) {
 INSTANTIATE_TEST_SUITE_P(Systems, PowerCut,
                          testing::Combine(testing::Values(System::kJournal, System::kShadow,
                                                           System::kThyNvm, System::kThyNvmBlocks,
-                                                          System::kThyNvmPages),
+                                                          System::kThyNvmPages,
+                                                          System::kThyNvmOverlap),
                                           testing::Values(Reading::kPaperCode, Reading::kStrict)),
                          name_of_system_and_reading);
 

@@ -29,6 +29,9 @@ std::uint64_t check_of(const CoreState& state) {
   return crc32c(&state, offsetof(CoreState, check));
 }
 
+// Of our own system. One page lies in one bank: a few would leave the others idle, and wait for each other.
+constexpr std::size_t kPagesAtOnce = 256;
+
 std::uint64_t lines_of(std::uint64_t bytes) { return (bytes + kLineBytes - 1) / kLineBytes; }
 
 }  // namespace
@@ -47,6 +50,7 @@ checkpoint::Geometry geometry_of(System system, const Model& model) {
   if (model.flush_at_epoch_end)
     for (const CacheShape& cache : {model.l1, model.l2, model.l3}) lines += cache.sets * cache.ways;
   geometry.spill_entries = 2 * lines;
+  geometry.fill_while_running = geometry.stay_until_wanted = system == System::kThyNvmOverlap;
   if (system == System::kThyNvmBlocks) geometry.scheme = checkpoint::Scheme::kBlocksOnly;
   if (system == System::kThyNvmPages) {
     geometry.scheme = checkpoint::Scheme::kPagesOnly;
@@ -59,7 +63,9 @@ checkpoint::Geometry geometry_of(System system, const Model& model) {
 }
 
 ThyNvm::ThyNvm(System system, const Model& model, bool with_contents, std::uint64_t most_lines)
-    : MemorySystem(model, with_contents), protocol_(geometry_of(system, model)) {
+    : MemorySystem(model, with_contents),
+      overlaps_(system == System::kThyNvmOverlap),
+      protocol_(geometry_of(system, model)) {
   const checkpoint::Geometry& geometry = protocol_.geometry();
   const std::uint64_t page_lines =
       (std::uint64_t{geometry.page_entries} + geometry.spill_pages) * kLinesPerPage;
@@ -146,6 +152,32 @@ void ThyNvm::transfer(const Copy& copy, Time now, bool in_stop) {
   }
 }
 
+// What pages lack that this checkpoint writes back: the core waits until it has been read.
+Time ThyNvm::complete_pages(Time now) {
+  const std::vector<Copy>& fills = protocol_.plan().fills;
+  Time read = now;
+  for (const Copy& fill : fills) {
+    const Spot from = spot(fill.from, fill.number);
+    if (!stops_by_bytes()) read = from.device->read(from.line, now);
+    transfer(fill, read, true);
+  }
+  return stops_by_bytes() ? now + time_of_bytes(double(fills.size() * kLineBytes)) : read;
+}
+
+// A page after the other, each when the one before has come.
+void ThyNvm::fill_pages(Time now) {
+  for (;;) {
+    if (!protocol_.fill_under_way().empty()) {
+      if (dram_.in_background() != 0 || dram_.background_done() > now) return;
+      protocol_.end_fill();
+      fill_began_ = std::max(fill_began_, dram_.background_done());
+    }
+    for (const Copy& fill : protocol_.begin_fill()) transfer(fill, fill_began_, false);
+    if (protocol_.fill_under_way().empty()) return;
+    dram_.advance(now);
+  }
+}
+
 // A page that a store waits for: pages alone have nowhere else to put it.
 Time ThyNvm::bring_in(const Copy& page, Time now) {
   if (stops_by_bytes()) {
@@ -174,7 +206,7 @@ void ThyNvm::transfer_line(Spot from, Spot to, Time now, bool at_once) {
 void ThyNvm::save_line(std::uint64_t line, std::span<const unsigned char> bytes, Time now) {
   Line data{};
   std::memcpy(data.data(), bytes.data(), std::min<std::size_t>(kLineBytes, bytes.size()));
-  if (stops_by_bytes()) {
+  if (stops_for_tables()) {
     nvm_.put(line, now, &data);
   } else {
     nvm_.write_in_background(line, now, &data);
@@ -212,21 +244,26 @@ Time ThyNvm::end_epoch(Time now, std::uint64_t position) {
   const checkpoint::Plan& plan = protocol_.end_epoch();
   const Time began = now;
   epochs_.spilled = protocol_.spilled();
-  epochs_.pages_promoted += plan.fills.size() / kLinesPerPage;
-  if (stops_by_bytes()) {
+  epochs_.pages_promoted += plan.promoted;
+  if (stops_for_tables()) {
     const std::uint64_t table_bytes =
         (std::uint64_t{model_.block_entries} + model_.page_entries) * Image::kEntryBytes;
     traffic_.checkpoint_bytes += table_bytes;
-    now +=
-        time_of_bytes(double(table_bytes + (plan.fills.size() + plan.merges.size()) * kLineBytes));
+    // Of a block that moves the core waits for the look-up alone, in the published code.
+    now += time_of_bytes(double(table_bytes)) +
+           (plan.fills.size() + plan.merges.size()) * model_.lookup;
   }
-  // The published code moves pages into DRAM while the core stands still: that time is in the stop.
-  for (const Copy& merge : plan.merges) transfer(merge, now, stops_by_bytes());
-  for (const Copy& fill : plan.fills) transfer(fill, now, stops_by_bytes());
+  for (const Copy& merge : plan.merges) transfer(merge, now, stops_for_tables());
+  if (overlaps_) {
+    now = complete_pages(now);
+    fill_began_ = now;
+  } else {
+    for (const Copy& fill : plan.fills) transfer(fill, now, stops_for_tables());
+  }
   for (const Copy& block : plan.blocks) transfer(block, now, false);
   step_ = Step::kBlocks;
   step_began_ = now;
-  pages_done_ = 0;
+  pages_done_ = pages_begun_ = 0;
   save_core(now);
   save_tables(0, protocol_.image().blocks.size() * Image::kEntryBytes, now);
   progress(now);
@@ -242,13 +279,14 @@ void ThyNvm::progress(Time now) {
     if (step_ == Step::kComplete) {
       step_began_ = complete_at_;
     } else {
-      if (nvm_.in_background() != 0) return;
+      if (nvm_.in_background() != 0) break;
       step_began_ = std::max(step_began_, nvm_.background_done());
     }
-    if (step_began_ > now) return;
+    if (step_began_ > now) break;
     next_step(step_began_);
     nvm_.advance(now);
   }
+  if (overlaps_) fill_pages(now);
 }
 
 void ThyNvm::next_step(Time now) {
@@ -256,13 +294,13 @@ void ThyNvm::next_step(Time now) {
   switch (step_) {
     case Step::kBlocks:
     case Step::kPages:
-      // Pages one by one: each may be stored to again as soon as it is copied.
-      if (step_ == Step::kPages) protocol_.page_saved(pages_done_++);
+      // Pages one by one, or a few at once: each may be stored to again as soon as it is copied.
+      while (pages_done_ < pages_begun_) protocol_.page_saved(pages_done_++);
       step_ = Step::kPages;
-      if (pages_done_ < plan.pages.size()) {
-        transfer(plan.pages[pages_done_], now, false);
-        return;
-      }
+      while (pages_begun_ < plan.pages.size() &&
+             pages_begun_ - pages_done_ < (overlaps_ ? kPagesAtOnce : 1))
+        transfer(plan.pages[pages_begun_++], now, false);
+      if (pages_begun_ > pages_done_) return;
       step_ = Step::kPageTable;
       return;
     case Step::kPageTable: {

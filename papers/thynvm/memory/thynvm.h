@@ -2,14 +2,17 @@
 // ThyNVM's memory controller: the protocol of perdure/checkpoint on two devices. What the protocol decides
 // in no time costs here what the devices take.
 //
+// kThyNvmOverlap is ours: pages come into DRAM, and tables are saved, while the next epoch runs, in both
+// readings; the stop has the flush of the caches and what a page that must be written back still lacks.
+//
 // NVM, by line: home of all memory; slots of blocks; slots of pages; two backups of header, tables and
 // the core's state. DRAM: pages; buffers of blocks.
 #pragma once
 
 #include <span>
 
-#include "perdure/checkpoint/protocol.h"
 #include "papers/thynvm/memory/memory_system.h"
+#include "perdure/checkpoint/protocol.h"
 
 namespace perdure::memory {
 
@@ -38,6 +41,8 @@ class ThyNvm final : public MemorySystem {
   Spot spot(checkpoint::Place place, std::uint64_t line);
   std::uint64_t nvm_line(checkpoint::Place place, std::uint64_t line) const;
   void transfer(const checkpoint::Copy& copy, Time now, bool in_stop);
+  Time complete_pages(Time now);
+  void fill_pages(Time now);
   Time bring_in(const checkpoint::Copy& page, Time now);
   void transfer_line(Spot from, Spot to, Time now, bool at_once);
   void save_line(std::uint64_t line, std::span<const unsigned char> bytes, Time now);
@@ -50,15 +55,19 @@ class ThyNvm final : public MemorySystem {
     return backups_ + std::uint64_t(backup) * backup_lines_;
   }
 
+  // The published code's stops have the tables and the moves of pages, at a price of their own.
+  bool stops_for_tables() const { return stops_by_bytes() && !overlaps_; }
+
+  const bool overlaps_;
   checkpoint::Protocol protocol_;
   std::uint64_t slots_, page_slots_, backups_, backup_lines_, buffers_;  // first lines
   int backup_ = 0;  // that the running or next checkpoint writes
   Step step_ = Step::kBlocks;
-  std::size_t pages_done_ = 0;
+  std::size_t pages_done_ = 0, pages_begun_ = 0;
   Time complete_at_ = 0;
   std::uint64_t position_ = 0;
   bool full_ = false;
-  Time step_began_ = 0;
+  Time step_began_ = 0, fill_began_ = 0;
 };
 
 }  // namespace perdure::memory
