@@ -100,7 +100,7 @@ const std::vector<Paper> kPapers = {
     {"thynvm",
      "streaming",
      {"figure7", "figure8", "schemes", "epochs", "figure9", "figure10", "figure11", "programs",
-      "figure12", "epoch-length", "nvm-latency"},
+      "figure12", "epoch-length", "nvm-latency", "banks"},
      0,
      0}};
 
