@@ -12,7 +12,7 @@
 #include "papers/softwrap/evaluation/claims.h"
 #include "papers/softwrap/evaluation/paper_softwrap.h"
 #include "papers/softwrap/evaluation/wrap_job.h"
-#include "perdure/api/pool_core.h"
+#include "papers/softwrap/evaluation/wrap_tx.h"
 #include "perdure/container/btree_map.h"
 #include "perdure/domain/adr.h"
 #include "perdure/domain/latency.h"
@@ -85,55 +85,7 @@ void race_along(Section& section, const std::vector<WrapSystem>& systems, const 
   }
 }
 
-/// A wrap as containers see a transaction.
-class WrapTx {
- public:
-  WrapTx(Pool& pool, Wraps& wraps) : base_(core_of(pool).region().base()), wraps_(&wraps) {}
-  template <Field T>
-  T load(const T& field) const {
-    return wraps_->load(field);
-  }
-  template <Field T>
-  void store(T& field, std::type_identity_t<T> value) {
-    wraps_->store(field, value);
-  }
-  void read(void* to, const void* from, std::size_t bytes) const { wraps_->read(to, from, bytes); }
-  void write(void* to, const void* from, std::size_t bytes) { wraps_->write(to, from, bytes); }
-  template <class T>
-  T* at(pptr<T> to) const {
-    return to ? reinterpret_cast<T*>(base_ + to.offset) : nullptr;
-  }
-  template <class T>
-  pptr<T> link_to(const T* object) const {
-    if (object == nullptr) return {};
-    return {static_cast<Offset>(reinterpret_cast<const std::byte*>(object) - base_)};
-  }
-  void* allocate(std::size_t bytes) { return wraps_->allocate(bytes); }
-  void free(void* object) { wraps_->free(object); }
-
- private:
-  std::byte* base_;
-  Wraps* wraps_;
-};
-static_assert(Transaction<WrapTx>);
-
-/// What a wrap asks of memory: fences, and lines of 64 bytes.
-struct WrapCounts {
-  double fences;
-  double lines;
-};
-WrapCounts counts_of(const WrapSystem& system, WrapLoad options, double seconds) {
-  options.engine = system.engine;
-  options.by_wraps = system.by_wraps;
-  options.count = true;
-  WrapJob job(options);
-  job.run(seconds / 4, 0);
-  const DomainCounts before = job.counts();
-  const auto wraps = static_cast<double>(job.run(seconds, 0).wraps);
-  const DomainCounts counts = job.counts() - before;
-  return {static_cast<double>(counts.fences) / wraps, static_cast<double>(counts.flushes) / wraps};
-}
-
+/// Fences and lines of a wrap of each size.
 void count_wraps(Section& section, const WrapSystem& system, const Settings& settings) {
   std::vector<std::optional<double>> fences;
   std::vector<std::optional<double>> lines;

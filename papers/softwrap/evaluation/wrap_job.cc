@@ -141,6 +141,18 @@ WrapJob::Done WrapJob::run(double seconds, double per_s) {
   return all;
 }
 
+WrapCounts counts_of(const WrapSystem& system, WrapLoad options, double seconds) {
+  options.engine = system.engine;
+  options.by_wraps = system.by_wraps;
+  options.count = true;
+  WrapJob job(options);
+  job.run(seconds / 4, 0);
+  const DomainCounts before = job.counts();
+  const auto wraps = static_cast<double>(job.run(seconds, 0).wraps);
+  const DomainCounts counts = job.counts() - before;
+  return {static_cast<double>(counts.fences) / wraps, static_cast<double>(counts.flushes) / wraps};
+}
+
 std::vector<WrapResult> race_wraps(std::span<const WrapSystem> systems, const WrapLoad& options,
                                    double arrivals_per_s, const RaceRules& rules) {
   struct Runs {

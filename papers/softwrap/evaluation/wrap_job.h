@@ -88,6 +88,14 @@ struct WrapResult {
   Spread response_us;
   Spread per_s;
 };
+/// What a wrap asks of memory: fences, and lines of 64 bytes.
+struct WrapCounts {
+  double fences;
+  double lines;
+};
+/// Of `system`, as fast as its wraps go, retirement included.
+WrapCounts counts_of(const WrapSystem& system, WrapLoad options, double seconds);
+
 /// Each system by turns, in a pool of its own each time, warmed up.
 std::vector<WrapResult> race_wraps(std::span<const WrapSystem> systems, const WrapLoad& options,
                                    double arrivals_per_s, const RaceRules& rules);
