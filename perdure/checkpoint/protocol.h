@@ -213,6 +213,10 @@ class Protocol {
   /// then find them.
   const std::vector<Copy>& end_fill();
 
+  /// Where a block of a tracked page would be found if the page left without being written, as one
+  /// may that was not stored to and has no checkpoint of its own; nowhere: it may not.
+  Place after_leaving(std::uint32_t block) const;
+
   BlockState state(std::uint32_t block) const;
   std::uint32_t blocks_tracked() const { return blocks_tracked_; }
   std::uint32_t pages_tracked() const { return pages_tracked_; }

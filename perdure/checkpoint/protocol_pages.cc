@@ -92,6 +92,12 @@ void Protocol::promote(std::uint32_t page) {
   }
 }
 
+Place Protocol::after_leaving(std::uint32_t block) const {
+  const std::uint32_t at = page_entry_of(page_of(block));
+  if (at == kNone || pages_[at].dirty || pages_[at].in_slot) return {};
+  return place_of_last(block);
+}
+
 // ---- Pages that come into DRAM ------------------------------------------------------------------
 
 void Protocol::arrived(std::uint32_t page_entry, std::uint32_t block) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "sim/checkpoint/prover.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "sim/checkpoint/prover.h"
 
 namespace perdure::prover {
 namespace {

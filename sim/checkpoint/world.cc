@@ -300,6 +300,10 @@ void World::forget_unread_places() {
   };
   for (std::uint32_t block = 0; block < setting_->blocks; ++block)
     keep(protocol_.visible(block), block);
+  // A page that leaves as it came is read where its blocks were: also those brought home meanwhile.
+  for (std::uint32_t block = 0; block < setting_->blocks; ++block)
+    if (const Place left = protocol_.after_leaving(block); left.area != Area::kNowhere)
+      keep(left, block);
   const int newest = newest_backup();
   if (newest >= 0) {
     keep_image(backups_[newest].blocks, backups_[newest].pages);

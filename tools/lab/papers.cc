@@ -115,7 +115,8 @@ const std::vector<Paper>& papers() {
            {{"figure9", "figure10"}, thynvm::measure_stores},
            {{"figure11", "programs"}, thynvm::measure_programs},
            {{"figure12"}, one_section<thynvm::measure_table_sizes>},
-           {{"epoch-length", "nvm-latency", "banks"}, thynvm::measure_sensitivity},
+           {{"epoch-length", "nvm-latency"}, thynvm::measure_sensitivity},
+           {{"banks"}, one_section<thynvm::measure_banks>},
        },
        MemoryModel::kSimulated},
   };

@@ -32,8 +32,9 @@ std::vector<Section> measure_stores(const Settings& settings);
 std::vector<Section> measure_programs(const Settings& settings);
 /// Figure 12.
 Section measure_table_sizes(const Settings& settings);
-/// Not in the paper: longer and shorter epochs, slower and faster NVM, other banks and queues.
+/// Not in the paper: longer and shorter epochs, slower and faster NVM; and other banks and queues.
 std::vector<Section> measure_sensitivity(const Settings& settings);
+Section measure_banks(const Settings& settings);
 
 // ---- what they share ----------------------------------------------------------------------------------------------------------
 

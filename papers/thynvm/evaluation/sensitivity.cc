@@ -69,26 +69,6 @@ void set_banks(memory::Model& model, const Banks& banks) {
   }
 }
 
-Section measure_banks(const Settings& settings) {
-  Section section;
-  section.id = "banks";
-  section.title = "Banks and write queues";
-  section.method =
-      "Streaming, paper-code, whose accesses wait for no bank, as in the published code: what "
-      "becomes of them when they do, with addresses as row | rank | bank | column (rows in turn), "
-      "row | column | rank | bank (lines in turn), the first with the row's low bits folded in "
-      "(hashed), and with strict's queue of writes, which lets reads go first.";
-  section.x_name = "machine";
-  for (const Banks& banks : kBanks) {
-    section.x.push_back(double(section.x.size() + 1));
-    section.places.emplace_back(banks.name);
-  }
-  return sweep(
-      settings, std::move(section), Reading::kPaperCode,
-      [](memory::Model& model, double x) { set_banks(model, kBanks[std::size_t(x) - 1]); },
-      "streaming");
-}
-
 }  // namespace
 
 std::vector<Section> measure_sensitivity(const Settings& settings) {
@@ -113,7 +93,27 @@ std::vector<Section> measure_sensitivity(const Settings& settings) {
         model.nvm.clean_miss = memory::Time(double(model.nvm.clean_miss) * percent / 100);
         model.nvm.dirty_miss = memory::Time(double(model.nvm.dirty_miss) * percent / 100);
       });
-  return {std::move(epochs), std::move(latency), measure_banks(settings)};
+  return {std::move(epochs), std::move(latency)};
+}
+
+Section measure_banks(const Settings& settings) {
+  Section section;
+  section.id = "banks";
+  section.title = "Banks and write queues";
+  section.method =
+      "Streaming, paper-code, whose accesses wait for no bank, as in the published code: what "
+      "becomes of them when they do, with addresses as row | rank | bank | column (rows in turn), "
+      "row | column | rank | bank (lines in turn), the first with the row's low bits folded in "
+      "(hashed), and with strict's queue of writes, which lets reads go first.";
+  section.x_name = "machine";
+  for (const Banks& banks : kBanks) {
+    section.x.push_back(double(section.x.size() + 1));
+    section.places.emplace_back(banks.name);
+  }
+  return sweep(
+      settings, std::move(section), Reading::kPaperCode,
+      [](memory::Model& model, double x) { set_banks(model, kBanks[std::size_t(x) - 1]); },
+      "streaming");
 }
 
 }  // namespace perdure::bench::thynvm
