@@ -56,10 +56,17 @@ Found overhead_removed(const Section& section, const std::string& prefix, double
   };
   const Spread& b = base->value;
   const Spread& p = blurred->value;
-  const double ends[] = {share(b.max, p.min), share(b.min, p.max)};
-  return Number{{share(b.median, p.median), std::min(ends[0], ends[1]), std::max(ends[0], ends[1])},
-                "% of the overhead",
-                base->where,
+  if (b.median >= none->value.median) return std::nullopt;  // nothing can be removed
+  Spread removed{share(b.median, p.median), 0, 0};
+  removed.min = removed.max = removed.median;
+  for (const double of_base : {b.min, b.max}) {
+    if (of_base >= none->value.median) continue;
+    for (const double of_blurred : {p.min, p.max}) {
+      removed.min = std::min(removed.min, share(of_base, of_blurred));
+      removed.max = std::max(removed.max, share(of_base, of_blurred));
+    }
+  }
+  return Number{removed, "% of the overhead", base->where,
                 fmt::format("a transaction takes BASE {:.2f} us, BPPM {:.2f}, NP {:.2f}",
                             1e6 / b.median, 1e6 / p.median, 1e6 / none->value.median)};
 }

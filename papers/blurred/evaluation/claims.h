@@ -10,7 +10,7 @@
 namespace perdure::bench::reproduce::paper_blurred {
 
 /// What the paper calls the overhead that BPPM reduces: the share of the time that persistence adds to a transaction, BASE's
-/// beyond NP's, which BPPM takes away again; in percent. The series have this prefix.
+/// beyond NP's, which BPPM takes away again; in percent. The series have this prefix. Nothing: BASE is as quick as NP.
 Found overhead_removed(const Section& section, const std::string& prefix, double x);
 
 /// Figure 9: every system of one thread, by workload; BASE+stream among them.
