@@ -415,6 +415,18 @@ TEST_F(MemcachedToolTest, ACacheInAHeapOfObjectsStaysOne) {
               HasSubstr("--store pool"));
 }
 
+TEST_F(MemcachedToolTest, AFullHeapOfObjectsGivesWhatIsNotUsed) {
+  start({"--store", "objects", "--capacity", "48M", "--memory-limit", "1G"});
+  const std::string value(20'000, 'v');
+  Talk connection = talk();
+  for (int i = 0; i < 1500; ++i)
+    ASSERT_EQ(connection.ask(block("k" + std::to_string(i), value)), "STORED\r\n") << i;
+  EXPECT_EQ(connection.ask("get k1499\r\n", "END\r\n"),
+            "VALUE k1499 0 20000\r\n" + value + "\r\nEND\r\n");
+  EXPECT_EQ(stop(), 0);
+  EXPECT_EQ(run({"check", pool(), "--leaks"}).code, 0);
+}
+
 TEST_F(MemcachedToolTest, WrongFilesAreRefused) {
   const auto serve = [&](const std::string& file) {
     return run({"serve", file, "--socket", path("other.sock")});
