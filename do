@@ -115,20 +115,29 @@ verb_sanitize() {
   run_tests "$1" -LE slow
 }
 
+fuzz_target() { # fuzz_target NAME SECONDS
+  # New inputs gather in the first directory; the seeds of the source tree are only read.
+  local corpora=("build/fuzz/corpus/$1")
+  [[ ! -d tests/fuzz/corpus/$1 ]] || corpora+=("tests/fuzz/corpus/$1")
+  mkdir -p "${corpora[0]}"
+  "build/fuzz/targets/$1" -max_total_time="$2" -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
+    -artifact_prefix="build/fuzz/findings/$1-" "${corpora[@]}" >"build/fuzz/$1.log" 2>&1
+}
+
 verb_fuzz() {
   local seconds=${1:-20} target name failed=()
-  build fuzz
+  local -A running=()
+  build fuzz -- fuzzers
   mkdir -p build/fuzz/findings
   for target in build/fuzz/targets/*_fuzz; do
-    [[ -f $target ]] || continue
     name=${target##*/}
-    # New inputs gather in the first directory; the seeds of the source tree are only read.
-    local corpora=("build/fuzz/corpus/$name")
-    [[ ! -d tests/fuzz/corpus/$name ]] || corpora+=("tests/fuzz/corpus/$name")
-    mkdir -p "${corpora[0]}"
+    while (($(jobs -rp | wc -l) >= jobs)); do sleep 0.2; done
+    fuzz_target "$name" "$seconds" &
+    running[$name]=$!
+  done
+  for name in "${!running[@]}"; do
     echo "-- $name, $seconds s"
-    if "$target" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
-      -artifact_prefix="build/fuzz/findings/$name-" "${corpora[@]}" >"build/fuzz/$name.log" 2>&1; then
+    if wait "${running[$name]}"; then
       grep '^stat::' "build/fuzz/$name.log"
     else
       failed+=("$name")

@@ -153,8 +153,22 @@ function(perdure_test_executable target prefix label files link define needs)
       add_dependencies(${target} ${each})
     endif()
   endforeach()
-  gtest_discover_tests(${target} TEST_PREFIX ${prefix}/ DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
-    PROPERTIES LABELS ${label} TIMEOUT 900 ENVIRONMENT PERDURE_BIN=${CMAKE_RUNTIME_OUTPUT_DIRECTORY})
+  set(bin PERDURE_BIN=${CMAKE_RUNTIME_OUTPUT_DIRECTORY})
+  if(NOT PERDURE_SANITIZE MATCHES "address")
+    gtest_discover_tests(${target} TEST_PREFIX ${prefix}/ DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
+      PROPERTIES LABELS ${label} TIMEOUT 900 ENVIRONMENT ${bin})
+    return()
+  endif()
+  # With AddressSanitizer a program takes a quarter of a second to start, longer than most cases: some ten share a process.
+  # (With ThreadSanitizer it starts at once, and one that runs many cases takes up ten gigabytes.)
+  list(LENGTH files shards)
+  math(EXPR shards "2 * ${shards}")
+  foreach(shard RANGE 1 ${shards})
+    math(EXPR index "${shard} - 1")
+    add_test(NAME ${target}/${shard} COMMAND ${target} --gtest_brief=1)
+    set_tests_properties(${target}/${shard} PROPERTIES LABELS ${label} TIMEOUT 900
+      ENVIRONMENT "${bin};GTEST_TOTAL_SHARDS=${shards};GTEST_SHARD_INDEX=${index}")
+  endforeach()
 endfunction()
 
 # perdure_lab_sources(<file>... [APART <name>...]) and perdure_lab_peer(<target> <file>...): sources of perdure-lab; those of a peer where its

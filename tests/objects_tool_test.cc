@@ -227,7 +227,7 @@ TEST_F(SalvageOfObjects, AnyWordMayBeDamaged) {
   const Superblock super = Region::read_superblock(pool_).value();
   std::mt19937_64 random(5);
   int complete = 0;
-  constexpr int kRounds = 20;
+  constexpr int kRounds = 6;
   for (int round = 0; round < kRounds; ++round) {
     std::string damaged = whole;
     // Where the objects are.

@@ -118,7 +118,7 @@ bool StoreFaults::are_heard() {
   if (!StoreFaultHandler::is_installed()) return false;
   // A thread that begins, or starts another, blocks all signals for a moment.
   for (int attempt = 0; any_thread_blocks(SIGSEGV); ++attempt) {
-    if (attempt == 10) return false;
+    if (attempt == 100) return false;  // also where many threads want few cores
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   return true;

@@ -87,7 +87,7 @@ int explore(const ExploreOptions& options) {
     suite.explore = crash::Options::exhaustive();
   } else if (options.names.empty()) {
     // Of a long recovery that is cut again and again, other moments each time.
-    suite.explore.nested_most_points = 12;
+    suite.explore.nested_most_points = 6;
   }
   suite.explore.seed = options.seed;
   suite.explore.depth = options.depth;

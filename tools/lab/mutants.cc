@@ -22,6 +22,7 @@
 #include <vector>
 
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 
 #include "perdure/base/words.h"
 #include "perdure/error.h"
@@ -46,6 +47,7 @@ struct MutantsOptions {
 
 constexpr unsigned kSecondsOfOne = 10;
 constexpr rlim_t kBytesOfOne = rlim_t{2} << 30;
+constexpr std::size_t kMostNamed = 5;
 
 // How a process that used a mutant ends; with kUnsound when the checks had found it out.
 enum End : int { kShown = 10, kRefused = 11, kWrong = 12, kOutOfMemory = 13 };
@@ -203,6 +205,7 @@ struct Tally {
   std::uint64_t refused = 0;
   std::uint64_t wrong = 0;
   std::uint64_t wrong_and_unsound = 0;  // the checks told
+  std::vector<std::uint64_t> untold;    // numbers of some of those that they did not tell, for --only
   std::uint64_t found_by_check = 0;
   std::uint64_t bad_ends = 0;  // signals, hangs, too much memory
 };
@@ -311,6 +314,7 @@ class Mutants {
       case kWrong:
         ++tally.wrong;
         tally.wrong_and_unsound += unsound ? 1 : 0;
+        if (!unsound && tally.untold.size() < kMostNamed) tally.untold.push_back(number);
         break;
       case kOutOfMemory: violate("it wants too much memory"); break;
       default: violate(fmt::format("it ends with {}", end));
@@ -325,6 +329,7 @@ class Mutants {
             {"refused", tally.refused},
             {"other_shown", tally.wrong},
             {"of_these_check_tells", tally.wrong_and_unsound},
+            {"untold", fmt::format("{}", fmt::join(tally.untold, " "))},
             {"check_tells", tally.found_by_check},
             {"crashes_hangs_memory", tally.bad_ends}};
   }
