@@ -28,7 +28,7 @@ struct ChurnResult {
   Spread erase_us;
   Spread updates_per_s;     // of all threads, inserts and deletes
   double retries = 0;       // of each update
-  double device_us = 0;     // of each update, spent in the emulated block device
+  double device_us = 0;     // of each update, spent in syncs to the block device
   double blocked_part = 0;  // of each thread's time, waiting for a lock: from 0 to 1
 };
 

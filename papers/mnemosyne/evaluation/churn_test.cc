@@ -112,5 +112,33 @@ TEST(HashTable, HoldsWhatTheWorkloadPutsIntoIt) {
   EXPECT_GT(results[0].insert_us.median, 0.3) << "two emulated latencies at least";
 }
 
+TEST(BerkeleyDb, OnADeviceWaitsForTheBlocksThatReachIt) {
+  StoreOptions options;
+  options.dir = std::filesystem::temp_directory_path();
+  const BerkeleyDisk disk = make_berkeley_disk(options.dir);
+  if (disk.device == nullptr) GTEST_SKIP() << disk.said;
+  options.device = disk.device.get();
+  options.memory.latency_ns = 100'000;
+  ChurnOptions churn = small();
+  churn.rules.repetitions = 1;
+  const auto results = race_updates({[&] { return peers().berkeley_db(options); }}, churn);
+  EXPECT_GE(results[0].device_us, 2 * 100) << "one block at least, and one fence";
+}
+
+TEST(HashTable, WhatAnInsertTouchesGrowsWithItsValue) {
+  StoreOptions options;
+  options.dir = std::filesystem::temp_directory_path();
+  options.pool = new_pool_options(options.memory);
+  options.value_bytes = 64;
+  const Touched small = touched_by_inserts(options, 100, 1);
+  options.value_bytes = 1024;
+  const Touched large = touched_by_inserts(options, 100, 1);
+  EXPECT_GE(small.words, 8) << "the value itself";
+  EXPECT_GE(small.lines, 2) << "not all in one";
+  EXPECT_LE(small.lines, small.words);
+  EXPECT_NEAR(large.words - small.words, (1024 - 64) / 8, 4);
+  EXPECT_NEAR(large.lines - small.lines, (1024 - 64) / 64, 2);
+}
+
 }  // namespace
 }  // namespace perdure::bench::reproduce

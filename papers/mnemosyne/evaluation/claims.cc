@@ -24,7 +24,7 @@ std::string where_time_goes(const Section& section, double x) {
   const double theirs = median(section, kBerkeley, x);
   const double device = median(section, "Berkeley DB's device, 1 thread", x);
   return fmt::format(
-      "At {:g} B an insert takes Berkeley DB {:.1f} us, of which the emulated device accounts for "
+      "At {:g} B an insert takes Berkeley DB {:.1f} us, of which syncs to the device account for "
       "{:.1f} us and its software for {:.1f} us; ours takes {:.1f} us in all.",
       x, theirs, device, theirs - device, median(section, kSynchronous, x));
 }

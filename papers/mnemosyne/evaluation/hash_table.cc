@@ -27,15 +27,17 @@ constexpr const char* kTwoProtocols =
     "pays for itself";
 
 /// The contestants of one place in the figures. All run by turns.
-struct Trio {
+struct Contestants {
   ChurnResult ours;
   std::optional<ChurnResult> synchronous;
   std::optional<ChurnResult> berkeley;
+  std::optional<ChurnResult> without_files;  // Berkeley DB again, on tmpfs, if it is on a device
 };
 
-/// With synchronous truncation only for one thread, of which the paper gives write latencies.
-Trio measure_trio(const Settings& settings, const EmulatedMemory& memory, std::uint64_t bytes,
-                  unsigned threads) {
+/// With synchronous truncation, and Berkeley DB twice, only for one thread, of which the paper
+/// gives write latencies.
+Contestants measure_contestants(const Settings& settings, const EmulatedMemory& memory,
+                                std::uint64_t bytes, unsigned threads, const RamDisk* device) {
   StoreOptions options;
   options.dir = settings.dir;
   options.memory = memory;
@@ -51,18 +53,26 @@ Trio measure_trio(const Settings& settings, const EmulatedMemory& memory, std::u
 
   StoreOptions synchronous = options;
   synchronous.pool.truncation = Truncation::kEachCommit;
+  StoreOptions on_device = options;
+  on_device.device = device;
 
+  Contestants all;
   std::vector<MakeStore> stores{[&] { return make_hash_table(options); }};
   if (threads == 1) stores.emplace_back([&] { return make_hash_table(synchronous); });
-  if (peers().berkeley_db != nullptr)
-    stores.emplace_back([&] { return peers().berkeley_db(options); });
+  const bool with_peer = peers().berkeley_db != nullptr;
+  const bool with_both = with_peer && threads == 1 && device != nullptr;
+  if (with_peer) stores.emplace_back([&] { return peers().berkeley_db(on_device); });
+  if (with_both) stores.emplace_back([&] { return peers().berkeley_db(options); });
   const std::vector<ChurnResult> results = race_updates(stores, churn);
-  Trio trio{results[0], {}, {}};
-  if (threads == 1) trio.synchronous = results[1];
-  if (peers().berkeley_db != nullptr) trio.berkeley = results.back();
-  return trio;
+  auto next = results.begin();
+  all.ours = *next++;
+  if (threads == 1) all.synchronous = *next++;
+  if (with_peer) all.berkeley = *next++;
+  if (with_both) all.without_files = *next++;
+  return all;
 }
 
+constexpr const char* kWithoutFiles = "Berkeley DB without a file system";
 using paper::kSynchronous;
 using paper::kSynchronousDeletes;
 using paper::of_threads;
@@ -71,6 +81,7 @@ constexpr const char* kSynchronousGain = "Berkeley DB / perdure synchronous";
 }  // namespace
 
 std::vector<Section> measure_hash_table(const Settings& settings) {
+  const BerkeleyDisk disk = make_berkeley_disk(settings.dir);
   Section latency;
   latency.id = "figure4";
   latency.title = "Figure 4: write latency of a hash table";
@@ -79,8 +90,8 @@ std::vector<Section> measure_hash_table(const Settings& settings) {
       "deletes at the same rate, keys at random. {}; that is what is judged. Berkeley DB 5.3: "
       "DB_HASH, one transaction an "
       "update, DB_TXN_SYNC, no checkpoints, on the emulated PCM-disk; pages of 4 KiB, and with "
-      "several threads of eight values, because it deadlocks when they overflow.",
-      settings.live, kTwoProtocols);
+      "several threads of eight values, because it deadlocks when they overflow. {}",
+      settings.live, kTwoProtocols, disk.said);
   latency.x_name = "value (bytes)";
   latency.log_y = true;
   for (const std::uint64_t bytes : settings.value_bytes)
@@ -97,49 +108,56 @@ std::vector<Section> measure_hash_table(const Settings& settings) {
   std::size_t done = 0;
   const std::size_t total = settings.threads.size() * settings.value_bytes.size();
   for (const unsigned threads : settings.threads) {
-    std::vector<Trio> trios;
+    std::vector<Contestants> places;
     for (const std::uint64_t bytes : settings.value_bytes) {
       tell_progress(fmt::format("figures 4 and 5: {} B, {} threads", bytes, threads), done++,
                     total);
-      trios.push_back(measure_trio(settings, settings.memory, bytes, threads));
+      places.push_back(
+          measure_contestants(settings, settings.memory, bytes, threads, disk.device.get()));
     }
     const auto fill = [&](Series& series, auto value) {
-      for (std::size_t i = 0; i < trios.size(); ++i) series.values[i] = value(trios[i]);
+      for (std::size_t i = 0; i < places.size(); ++i) series.values[i] = value(places[i]);
     };
     fill(latency.add(of_threads("perdure", threads), "us", Origin::kPerdure),
-         [](const Trio& trio) { return trio.ours.insert_us; });
+         [](const Contestants& place) { return place.ours.insert_us; });
     fill(throughput.add(of_threads("perdure", threads), "updates/s", Origin::kPerdure),
-         [](const Trio& trio) { return trio.ours.updates_per_s; });
+         [](const Contestants& place) { return place.ours.updates_per_s; });
     if (threads == 1) {
       fill(latency.add("perdure's deletes, 1 thread", "us", Origin::kPerdure),
-           [](const Trio& trio) { return trio.ours.erase_us; });
+           [](const Contestants& place) { return place.ours.erase_us; });
       latency.series.back().charted = false;
       fill(latency.add(kSynchronous, "us", Origin::kPerdure),
-           [](const Trio& trio) { return trio.synchronous->insert_us; });
+           [](const Contestants& place) { return place.synchronous->insert_us; });
       fill(throughput.add(kSynchronous, "updates/s", Origin::kPerdure),
-           [](const Trio& trio) { return trio.synchronous->updates_per_s; });
+           [](const Contestants& place) { return place.synchronous->updates_per_s; });
       fill(throughput.add(kSynchronousDeletes, "us", Origin::kPerdure),
-           [](const Trio& trio) { return trio.synchronous->erase_us; });
+           [](const Contestants& place) { return place.synchronous->erase_us; });
       throughput.series.back().charted = false;
     }
     if (peers().berkeley_db == nullptr) continue;
     fill(latency.add(of_threads("Berkeley DB", threads), "us", Origin::kPeer),
-         [](const Trio& trio) { return trio.berkeley->insert_us; });
+         [](const Contestants& place) { return place.berkeley->insert_us; });
     if (threads == 1) {
       fill(latency.add("Berkeley DB's deletes, 1 thread", "us", Origin::kPeer),
-           [](const Trio& trio) { return trio.berkeley->erase_us; });
+           [](const Contestants& place) { return place.berkeley->erase_us; });
       latency.series.back().charted = false;
       latency.add_ratio(kSynchronousGain, "Berkeley DB, 1 thread", kSynchronous);
     }
+    if (places.front().without_files) {
+      fill(latency.add(of_threads(kWithoutFiles, threads), "us", Origin::kPeer),
+           [](const Contestants& place) { return place.without_files->insert_us; });
+      fill(throughput.add(of_threads(kWithoutFiles, threads), "updates/s", Origin::kPeer),
+           [](const Contestants& place) { return place.without_files->updates_per_s; });
+    }
     std::vector<std::optional<double>> device;
-    for (const Trio& trio : trios) device.emplace_back(trio.berkeley->device_us);
+    for (const Contestants& place : places) device.emplace_back(place.berkeley->device_us);
     latency.add_values(of_threads("Berkeley DB's device", threads), "us", Origin::kDerived, device)
         .charted = false;
     fill(throughput.add(of_threads("Berkeley DB", threads), "updates/s", Origin::kPeer),
-         [](const Trio& trio) { return trio.berkeley->updates_per_s; });
+         [](const Contestants& place) { return place.berkeley->updates_per_s; });
     if (threads > 1) {
       std::vector<std::optional<double>> retries;
-      for (const Trio& trio : trios) retries.emplace_back(trio.berkeley->retries);
+      for (const Contestants& place : places) retries.emplace_back(place.berkeley->retries);
       throughput
           .add_values(of_threads("Berkeley DB's retries", threads), "per update", Origin::kDerived,
                       retries)
@@ -165,15 +183,16 @@ std::vector<Section> measure_hash_table(const Settings& settings) {
 }
 
 Section measure_latencies(const Settings& settings) {
+  const BerkeleyDisk disk = make_berkeley_disk(settings.dir);
   Section section;
   section.id = "figure7";
   section.title = "Figure 7: performance relative to Berkeley DB for slower memory";
-  section.method =
+  section.method = fmt::format(
       "Write latency as in Figure 4, one thread, with the paper's synchronous truncation: Berkeley "
-      "DB's divided by ours; above 1 ours is better. Both sides get the same memory. Beside it, "
-      "with "
-      "the pool's default truncation, the throughput of inserts and deletes together over Berkeley "
-      "DB's.";
+      "DB's divided by ours; above 1 ours is better. Both sides get the same memory. {} Beside it, "
+      "with the pool's default truncation, the throughput of inserts and deletes together over "
+      "Berkeley DB's.",
+      disk.said);
   section.x_name = "value (bytes)";
   section.log_y = true;
   for (const std::uint64_t bytes : settings.value_bytes)
@@ -192,17 +211,24 @@ Section measure_latencies(const Settings& settings) {
     std::vector<std::optional<Spread>> ours;
     std::vector<std::optional<Spread>> theirs;
     std::vector<std::optional<Spread>> throughput;
+    std::vector<std::optional<Spread>> without;
     for (const std::uint64_t bytes : settings.value_bytes) {
       tell_progress(fmt::format("figure 7: {:.0f} ns, {} B", latency_ns, bytes), done++, total);
-      const Trio trio = measure_trio(settings, memory, bytes, 1);
-      ours.emplace_back(trio.synchronous->insert_us);
-      theirs.emplace_back(trio.berkeley->insert_us);
-      throughput.emplace_back(ratio_of(trio.ours.updates_per_s, trio.berkeley->updates_per_s));
+      const Contestants place = measure_contestants(settings, memory, bytes, 1, disk.device.get());
+      ours.emplace_back(place.synchronous->insert_us);
+      theirs.emplace_back(place.berkeley->insert_us);
+      throughput.emplace_back(ratio_of(place.ours.updates_per_s, place.berkeley->updates_per_s));
+      if (place.without_files) without.emplace_back(place.without_files->insert_us);
     }
     const std::string at = fmt::format(" at {:.0f} ns", latency_ns);
     section.add("perdure" + at, "us", Origin::kPerdure).values = std::move(ours);
     section.add("Berkeley DB" + at, "us", Origin::kPeer).values = std::move(theirs);
     section.add_ratio("gain" + at, "Berkeley DB" + at, "perdure" + at);
+    if (!without.empty()) {
+      section.add(kWithoutFiles + at, "us", Origin::kPeer).values = std::move(without);
+      section.add_ratio("gain over it without a file system" + at, kWithoutFiles + at,
+                        "perdure" + at);
+    }
     section.add("throughput, default" + at, "x", Origin::kDerived).values = std::move(throughput);
   }
   for (const paper::SlowMemory& slow : paper::kSlowMemory) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Berkeley DB 5.3 as the peer of the hash table: DB_HASH in a transactional environment, one
-// transaction per update, committed with DB_TXN_SYNC. Its files lie on the emulated PCM-disk. Pages of the database stay in its cache (no checkpoint is taken while it is measured), so
-// that what it pays is its log alone.
+// transaction per update, committed with DB_TXN_SYNC. Its files lie on the emulated PCM-disk. Pages
+// of the database stay in its cache (no checkpoint is taken while it is measured), so that what it
+// pays is its log alone.
 #include <string>
 
 #include "bench/berkeley_db.h"
@@ -15,8 +16,8 @@ namespace {
 class BerkeleyHash final : public UpdateStore {
  public:
   explicit BerkeleyHash(const StoreOptions& options)
-      : directory_(options.dir, "berkeley"),
-        disk_(options.memory, directory_.path()),
+      : directory_(options.device != nullptr ? options.device->path() : options.dir, "berkeley"),
+        disk_(options.memory, directory_.path(), options.device),
         table_(directory_.path(),
                {.page_bytes = berkeley_page_bytes(options.value_bytes, options.threads)}) {}
   // What is not durable at the end is scratch, too.
@@ -27,6 +28,8 @@ class BerkeleyHash final : public UpdateStore {
   void enter(Phase phase) override {
     disk_->charge(phase != Phase::kFill);
     commit_flags_ = phase == Phase::kFill ? DB_TXN_NOSYNC : DB_TXN_SYNC;
+    if (phase == Phase::kWarmUp) disk_.begin_counting();
+    if (phase == Phase::kMeasure) disk_.end_counting();
   }
 
   void put(std::uint64_t key, std::string_view value) override {
@@ -43,7 +46,7 @@ class BerkeleyHash final : public UpdateStore {
     std::string found;
     return table_.get(name_of(key), found) ? found : std::string();
   }
-  double device_ns() const override { return disk_->busy_ns(); }
+  double device_ns() const override { return disk_.sync_ns(); }
   std::uint64_t retries() const override { return table_.deadlocks(); }
 
  private:

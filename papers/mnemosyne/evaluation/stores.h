@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "measure/pcm_disk.h"
+#include "measure/ram_disk.h"
 #include "papers/pool.h"
 #include "perdure/pool.h"
 
@@ -33,7 +34,7 @@ class UpdateStore {
   virtual void erase(std::uint64_t key) = 0;
   /// The record, or an empty string.
   virtual std::string get(std::uint64_t key) = 0;
-  /// Emulated time of a block device so far; 0 of a store that has none.
+  /// Time in syncs to a block device so far, emulated or not; 0 of a store that has none.
   virtual double device_ns() const { return 0; }
   /// Updates that were begun again because they met others, so far.
   virtual std::uint64_t retries() const { return 0; }
@@ -44,7 +45,8 @@ struct StoreOptions {
   EmulatedMemory memory;
   std::uint64_t value_bytes = 8;
   unsigned threads = 1;
-  papers::LabOptions pool;  // of our stores: what differs from new_pool_options()
+  const RamDisk* device = nullptr;  // below Berkeley DB's files; null: PcmDisk alone, above tmpfs
+  papers::LabOptions pool;          // of our stores: what differs from new_pool_options()
 };
 
 /// Emulated persistent memory in tmpfs, for every pool of the evaluation. All that is written goes through the log, as in
@@ -53,6 +55,14 @@ papers::LabOptions new_pool_options(const EmulatedMemory& memory);
 
 /// Our hash_map. Errors: those of Pool::create, thrown.
 std::unique_ptr<UpdateStore> make_hash_table(const StoreOptions& options);
+/// What one insert changes in persistent memory, logs left out.
+struct Touched {
+  double words = 0;
+  double lines = 0;
+};
+/// The mean of some hundred inserts of `options.value_bytes` into our hash_map of `live` records,
+/// with as many deletes between them.
+Touched touched_by_inserts(const StoreOptions& options, std::uint64_t live, std::uint64_t seed);
 /// Our btree_map, with values of 64 or 1024 bytes. Errors: kInvalid for others.
 std::unique_ptr<UpdateStore> make_tree(const StoreOptions& options);
 
@@ -77,5 +87,12 @@ struct Peers {
   VolatileTree (*load)(const std::string& path) = nullptr;
 };
 Peers& peers();
+
+/// What Berkeley DB's files lie on: a device in memory with a file system, else tmpfs.
+struct BerkeleyDisk {
+  std::unique_ptr<RamDisk> device;  // null: there is none
+  std::string said;                 // a sentence for a section's method
+};
+BerkeleyDisk make_berkeley_disk(const std::string& dir);
 
 }  // namespace perdure::bench::reproduce
