@@ -81,7 +81,7 @@ const std::vector<Paper> kPapers = {
     {"mnemosyne",
      "table 5",
      {"table4", "figure4", "figure5", "table5", "table6", "figure6", "boot", "remap",
-      "reincarnation", "figure7", "openldap"}},
+      "reincarnation", "figure7", "openldap", "costs", "table4-threads", "slow-truncation"}},
     {"blurred",
      "figure 10: RBTree",
      {"figure9", "figure10", "figure11", "figure12", "figure13", "figure14", "figure15", "figure16",

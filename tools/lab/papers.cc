@@ -8,6 +8,7 @@
 #include "measure/claim.h"
 #include "measure/control.h"
 #include "papers/blurred/evaluation/paper_blurred.h"
+#include "papers/mnemosyne/evaluation/more_sections.h"
 #include "papers/mnemosyne/evaluation/paper_mnemosyne.h"
 #include "papers/mnemosyne/evaluation/stores.h"
 #include "papers/nvheaps/evaluation/others.h"
@@ -46,7 +47,9 @@ const std::vector<Paper>& papers() {
        true,
        {
            {{"table4"}, one_section<measure_store>},
+           {{"table4-threads"}, one_section<measure_store_threads>, true},
            {{"openldap"}, one_section<measure_ldap>, true},
+           {{"costs"}, one_section<measure_costs>},
            {{"figure4", "figure5"}, measure_hash_table, true},
            {{"table5"}, one_section<measure_trees>},
            {{"table6"}, one_section<measure_log_throughput>},
@@ -55,6 +58,7 @@ const std::vector<Paper>& papers() {
            {{"remap"}, one_section<measure_remap>, true},
            {{"reincarnation"}, one_section<measure_reincarnation>, true},
            {{"figure7"}, one_section<measure_latencies>},
+           {{"slow-truncation"}, one_section<measure_slow_truncation>, true},
        }},
       {paper_blurred::kName,
        paper_blurred::kTitle,

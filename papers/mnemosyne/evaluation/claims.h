@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "measure/pcm_disk.h"
 #include "measure/section.h"
 
 namespace perdure::bench::reproduce::paper {
@@ -15,6 +16,13 @@ std::string of_threads(const std::string& name, unsigned threads);
 inline constexpr const char* kSynchronous = "perdure synchronous, 1 thread";
 inline constexpr const char* kSynchronousDeletes = "perdure synchronous's deletes, 1 thread";
 
+/// §6.3, by lines written: ns of each word and line; what an insert has of both, at the first
+/// place.
+inline constexpr const char* kEachWord = "each word";
+inline constexpr const char* kEachLine = "each line";
+inline constexpr const char* kInsertWords = "words of an insert";
+inline constexpr const char* kInsertLines = "lines of an insert";
+void judge_costs(Section& section, const EmulatedMemory& memory);
 /// Figures 4, 5 and 7, by value size; with these numbers of threads, on so many CPUs.
 void judge_latency(Section& section, const std::vector<unsigned>& threads, unsigned cpus);
 void judge_throughput(Section& section, const std::vector<unsigned>& threads, unsigned cpus);
@@ -22,6 +30,8 @@ void judge_throughput(Section& section, const std::vector<unsigned>& threads, un
 void judge_slow_memory(Section& section, const std::vector<double>& latencies_ns);
 /// Table 4.
 void judge_store(Section& section);
+/// Several threads of its stores: "perdure", "perdure, 2 threads".
+void judge_store_threads(Section& section, unsigned threads, unsigned cpus);
 void judge_ldap(Section& section);
 /// Table 5.
 void judge_trees(Section& section);
@@ -29,6 +39,8 @@ void judge_trees(Section& section);
 void judge_logs(Section& section);
 /// Figure 6: "decrease, 50 % idle" in percent.
 void judge_truncation(Section& section, const std::vector<unsigned>& idle_percent);
+/// §6.4, the same in slower memory, "Berkeley DB, 10 % idle" beside it.
+void judge_slow_truncation(Section& section, const std::vector<unsigned>& idle_percent);
 /// §6.3.2.
 void judge_boot(Section& section);
 void judge_remap(Section& section);

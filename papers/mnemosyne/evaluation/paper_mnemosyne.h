@@ -26,9 +26,23 @@ inline constexpr Range kWriteLatencyGain{
     "one thread, values below 2048 B: write latency almost six times better than Berkeley DB"};
 inline constexpr std::string_view kLargeValues =
     "values above 2048 B: Berkeley DB's write latency is the lower one";
+inline constexpr std::uint64_t kInsertBytes = 64;
 inline constexpr double kInsertUs = 4.3;
+inline constexpr std::string_view kInsertTotal = "a hash table insert of 64 B costs 4.3 us in all";
+inline constexpr double kInsertUpdates = 15;
+inline constexpr double kInsertDistinctLines = 5;
 inline constexpr std::string_view kInsertParts =
-    "a hash table insert of 64 B is on average 15 updates to 5 cache lines, 4.3 us in all";
+    "a hash table insert of 64 B is on average 15 updates to 5 distinct cache lines";
+inline constexpr double kWordNs = 190;
+inline constexpr double kSmallWriteSetLines = 128;
+inline constexpr std::string_view kWordCost =
+    "instrumenting and logging costs 190 ns for each word written, in write sets of less than 128 "
+    "lines";
+inline constexpr std::string_view kWordCostOfLarge =
+    "for larger write sets it increases linearly with the number of lines";
+inline constexpr double kLineNs = 250;
+inline constexpr std::string_view kLineCost =
+    "committing, a fence and flushes, costs up to 250 ns for each distinct line";
 inline constexpr std::string_view kLatencyOfThreads =
     "more threads do not hurt the write latency, which rises slightly; Berkeley DB's throughput "
     "with two threads comes at the cost of its write latency";
@@ -53,6 +67,14 @@ inline constexpr std::string_view kAlwaysFaster =
 inline constexpr std::string_view kSlowTruncation =
     "10 % idle at 2000 ns: asynchronous truncation would reduce the write latency of 1024 and 2048 "
     "B by 70 and 60 %";
+inline constexpr double kSlowTruncationNs = 2000;
+struct SlowTruncation {
+  std::uint64_t value_bytes;
+  double less_percent;
+};
+inline constexpr std::array<SlowTruncation, 2> kSlowTruncations = {{{1024, 70}, {2048, 60}}};
+inline constexpr std::string_view kSlowTruncationAhead =
+    "this would enable Mnemosyne to still perform better than the disk-based interface";
 struct SlowMemory {
   double latency_ns;
   double gain;  // for small values
@@ -76,10 +98,14 @@ struct StoreRow {
 inline constexpr std::array<StoreRow, 2> kTable4 = {{{64, 19382, 42057}, {1024, 2044, 30361}}};
 inline constexpr Range kStoreGain{2, 15, "about 2-15 times faster than Tokyo Cabinet with msync"};
 inline constexpr std::string_view kStoreTable = "Table 4's own numbers for Tokyo Cabinet";
+inline constexpr double kStoreThreadsLoss = 9;
+inline constexpr double kStoreThreadsGain = 10;
 inline constexpr std::string_view kStoreThreads =
-    "with several threads the throughput of Tokyo Cabinet on Mnemosyne degrades by 9 %, on "
-    "PCM-disk "
-    "it increases by 10 %";
+    "with several threads the throughput of Tokyo Cabinet on Mnemosyne degrades by 9 %, because "
+    "transactions abort";
+inline constexpr std::string_view kPeerThreads =
+    "with several threads the throughput of Tokyo Cabinet on PCM-disk increases by 10 %, but is "
+    "still far below Mnemosyne";
 
 // §6.2, Table 4: OpenLDAP, adds per second, 16 threads.
 inline constexpr unsigned kLdapThreads = 16;

@@ -5,6 +5,7 @@
 // the file after each update, 4 KiB by 4 KiB. While it is measured, every sync is charged the mean
 // of these counts. A block that is written with what it held is not counted, which favours it.
 #include <fstream>
+#include <mutex>
 #include <sstream>
 #include <string>
 
@@ -59,6 +60,9 @@ class TokyoTree final : public UpdateStore {
     if (phase_ == Phase::kFill) return;
     tree_.sync();
     if (phase_ == Phase::kMeasure) return disk_.sync_blocks(blocks_per_sync_);
+    // With several threads one sync may write what another one's update changed: together they are
+    // counted as often as they are charged.
+    const std::lock_guard lock(counting_);
     std::string now = content();
     for (std::size_t at = 0; at < now.size(); at += PcmDisk::kBlockBytes) {
       const std::string_view block = std::string_view(now).substr(at, PcmDisk::kBlockBytes);
@@ -73,6 +77,7 @@ class TokyoTree final : public UpdateStore {
   ScratchFile file_;
   TokyoCabinet<TokyoTreeCalls> tree_;
   Phase phase_ = Phase::kFill;
+  std::mutex counting_;
   std::string copy_;  // of the file, after the last counted sync
   std::uint64_t blocks_ = 0;
   std::uint32_t syncs_ = 0;
