@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "measure/pcm_disk.h"
+#include "measure/ram_disk.h"
 #include "tools/command_line.h"
 
 namespace perdure::ldap {
@@ -25,5 +27,23 @@ struct AddRates {
 /// Adds `entries` to each, on a file system in `dir`. Errors: throws Exception kNotFound (no slapd to be had), kInvalid
 /// (`dir` is in memory), kIo.
 AddRates measure_adds(const std::string& dir, std::uint64_t entries, unsigned clients);
+
+/// The same with all of it in emulated memory: our pool as memory, slapd's database in files on it
+/// as a device. None of them waits for the emulated memory while it runs; the time of the turn is
+/// lengthened afterwards by what it would have taken, one after the other.
+struct AddRatesInMemory {
+  std::vector<double> ours;
+  std::vector<double> back_mdb;             // each add synced
+  std::vector<double> back_mdb_not_synced;  // now and then, without a transaction's promise
+  // Of each add: what the time was lengthened by.
+  double ours_us = 0;
+  double back_mdb_us = 0;
+  double back_mdb_not_synced_us = 0;
+};
+/// `dir` is in memory. Errors: throws Exception kNotFound (no slapd to be had), kIo.
+AddRatesInMemory measure_adds_in_memory(const std::string& dir,
+                                        const bench::reproduce::RamDisk& device,
+                                        const bench::reproduce::EmulatedMemory& memory,
+                                        std::uint64_t entries, unsigned clients);
 
 }  // namespace perdure::ldap

@@ -48,13 +48,14 @@ Connection connect(const LdapLoad& load) {
 /// An entry in the form that libldap sends.
 class Entry {
  public:
-  void put(const char* attribute, std::vector<std::string> values) {
+  void put(std::string attribute, std::vector<std::string> values) {
     Attribute& made = *attributes_.emplace_back(std::make_unique<Attribute>());
+    made.name = std::move(attribute);
     made.values = std::move(values);
     for (std::string& value : made.values) made.pointers.push_back(value.data());
     made.pointers.push_back(nullptr);
     made.mod.mod_op = LDAP_MOD_ADD;
-    made.mod.mod_type = const_cast<char*>(attribute);
+    made.mod.mod_type = made.name.data();
     made.mod.mod_values = made.pointers.data();
   }
   std::vector<LDAPMod*> mods() {
@@ -66,6 +67,7 @@ class Entry {
 
  private:
   struct Attribute {
+    std::string name;
     std::vector<std::string> values;
     std::vector<char*> pointers;
     LDAPMod mod{};
@@ -84,23 +86,14 @@ std::string uid_of(std::uint64_t number) { return fmt::format("user{:08}", numbe
 std::string mail_of(std::uint64_t number) { return uid_of(number) + "@example.com"; }
 
 Entry person(std::uint64_t number) {
-  const char* given = kGiven[number % kGiven.size()];
-  const char* family = kFamily[number / kGiven.size() % kFamily.size()];
   Entry entry;
-  entry.put("objectClass", {"top", "person", "organizationalPerson", "inetOrgPerson"});
-  entry.put("uid", {uid_of(number)});
-  entry.put("cn", {fmt::format("{} {} {}", given, family, number)});
-  entry.put("sn", {family});
-  entry.put("givenName", {given});
-  entry.put("mail", {mail_of(number)});
-  entry.put("telephoneNumber", {fmt::format("+49 30 {:08}", number)});
-  entry.put("employeeNumber", {std::to_string(number)});
-  entry.put("description", {fmt::format("Member {} of the staff of {}", number, family)});
+  for (auto& [attribute, values] : ldap_person("", number).attributes)
+    entry.put(attribute, std::move(values));
   return entry;
 }
 
-std::string dn_of(const LdapLoad& load, std::uint64_t number) {
-  return "uid=" + uid_of(number) + ",ou=people," + load.suffix;
+std::string dn_of(const std::string& suffix, std::uint64_t number) {
+  return "uid=" + uid_of(number) + ",ou=people," + suffix;
 }
 
 /// One load, from start to end.
@@ -155,8 +148,8 @@ class Run {
     int code;
     if (load_->kind == LdapLoad::Kind::kAdd) {
       Entry entry = person(number);
-      code = ldap_add_ext(lane.connection.get(), dn_of(*load_, number).c_str(), entry.mods().data(),
-                          nullptr, nullptr, &id);
+      code = ldap_add_ext(lane.connection.get(), dn_of(load_->suffix, number).c_str(),
+                          entry.mods().data(), nullptr, nullptr, &id);
     } else {
       const std::string filter = "(&(objectClass=inetOrgPerson)(uid=" + uid_of(number) + "))";
       code = ldap_search_ext(lane.connection.get(), load_->suffix.c_str(), LDAP_SCOPE_SUBTREE,
@@ -232,6 +225,21 @@ std::optional<std::string> value_of(LDAP* ld, LDAPMessage* entry, const char* at
 }
 
 }  // namespace
+
+LdapPerson ldap_person(const std::string& suffix, std::uint64_t number) {
+  const char* given = kGiven[number % kGiven.size()];
+  const char* family = kFamily[number / kGiven.size() % kFamily.size()];
+  return {dn_of(suffix, number),
+          {{"objectClass", {"top", "person", "organizationalPerson", "inetOrgPerson"}},
+           {"uid", {uid_of(number)}},
+           {"cn", {fmt::format("{} {} {}", given, family, number)}},
+           {"sn", {family}},
+           {"givenName", {given}},
+           {"mail", {mail_of(number)}},
+           {"telephoneNumber", {fmt::format("+49 30 {:08}", number)}},
+           {"employeeNumber", {std::to_string(number)}},
+           {"description", {fmt::format("Member {} of the staff of {}", number, family)}}}};
+}
 
 LdapLoaded run_ldap_load(const LdapLoad& load) { return Run(load).run(); }
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace perdure::bench {
@@ -33,6 +34,13 @@ struct LdapLoaded {
   /// Persons that were asked for and never answered.
   std::vector<std::uint64_t> in_doubt;
 };
+
+/// A person as a load adds them.
+struct LdapPerson {
+  std::string dn;
+  std::vector<std::pair<std::string, std::vector<std::string>>> attributes;
+};
+LdapPerson ldap_person(const std::string& suffix, std::uint64_t number);
 
 /// Adds persons (inetOrgPerson entries below ou=people), or looks each up by its uid.
 /// Errors: throws Exception kIo when the server cannot be reached or refuses the admin; what ends a

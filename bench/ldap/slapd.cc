@@ -44,7 +44,8 @@ struct Launch {
 
 /// Writes the configuration.
 Launch prepare(const SlapdFiles& files, const std::string& directory, const std::string& name,
-               const std::string& module, const std::string& database) {
+               const std::string& module, const std::string& database,
+               const std::string& more = "") {
   const std::string base = directory + "/" + name;
   std::ofstream conf(base + ".conf");
   for (const char* schema : {"core", "cosine", "inetorgperson", "nis"})
@@ -52,7 +53,8 @@ Launch prepare(const SlapdFiles& files, const std::string& directory, const std:
   conf << "moduleload " << files.modules << "/" << module << ".so\n"
        << "loglevel none\nsizelimit unlimited\n"
        << database << "suffix \"" << kSuffix << "\"\nrootdn \"" << kAdmin
-       << "\"\nlastmod off\nrootpw " << kAdminPassword << "\n";
+       << "\"\nlastmod off\nrootpw " << kAdminPassword << "\n"
+       << more;
   conf.close();
   if (!conf) throw Exception(Code::kIo, base + ".conf: cannot be written");
   const std::string socket = base + ".ldapi";
@@ -71,9 +73,9 @@ Process start(const Launch& launch, const std::string& log) {
 }  // namespace
 
 Slapd::Slapd(const SlapdFiles& files, const std::string& directory, const std::string& name,
-             const std::string& module, const std::string& database)
+             const std::string& module, const std::string& database, const std::string& more)
     : uri_(ldapi(directory + "/" + name + ".ldapi")),
-      process_(start(prepare(files, directory, name, module, database),
+      process_(start(prepare(files, directory, name, module, database, more),
                      directory + "/" + name + ".log")) {}
 
 bench::LdapLoad Slapd::load() const {

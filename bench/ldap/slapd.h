@@ -35,10 +35,10 @@ inline constexpr const char* kAdminPassword = "secret";
 class Slapd {
  public:
   /// `directory` takes its configuration, log and socket. `database` are the lines of slapd.conf
-  /// from "database" on, without suffix and rootdn. Returns when it takes connections.
-  /// Errors: throws Exception kIo with the end of its log.
+  /// from "database" on, without suffix and rootdn; `more` are those that come after these. Returns
+  /// when it takes connections. Errors: throws Exception kIo with the end of its log.
   Slapd(const SlapdFiles& files, const std::string& directory, const std::string& name,
-        const std::string& module, const std::string& database);
+        const std::string& module, const std::string& database, const std::string& more = "");
 
   const std::string& uri() const { return uri_; }
   Process& process() { return process_; }

@@ -32,6 +32,10 @@ void judge_slow_memory(Section& section, const std::vector<double>& latencies_ns
 void judge_store(Section& section);
 /// Several threads of its stores: "perdure", "perdure, 2 threads".
 void judge_store_threads(Section& section, unsigned threads, unsigned cpus);
+/// "perdure" and "back-mdb" on a disk; the other three in emulated memory, if they were measured.
+inline constexpr const char* kLdapInMemory = "perdure, in memory";
+inline constexpr const char* kMdbOnPcmDisk = "back-mdb on PCM-disk";
+inline constexpr const char* kMdbNotSynced = "back-mdb on PCM-disk, not synced";
 void judge_ldap(Section& section);
 /// Table 5.
 void judge_trees(Section& section);

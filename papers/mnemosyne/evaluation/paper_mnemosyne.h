@@ -111,8 +111,11 @@ inline constexpr std::string_view kPeerThreads =
 inline constexpr unsigned kLdapThreads = 16;
 inline constexpr double kLdapMnemosyne = 7350;
 inline constexpr double kLdapBerkeley = 5428;
+inline constexpr double kLdapNotSynced = 6024;
 inline constexpr std::string_view kLdapGain =
     "35 percent more updates than with back-bdb, its transactional back end";
+inline constexpr std::string_view kLdapGainOverNotSynced =
+    "22 percent more than with back-ldbm, which syncs now and then and has no transactions";
 
 // §6.3, Table 5.
 struct TreeRow {
