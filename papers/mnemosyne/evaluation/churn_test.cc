@@ -115,7 +115,7 @@ TEST(HashTable, HoldsWhatTheWorkloadPutsIntoIt) {
 TEST(BerkeleyDb, OnADeviceWaitsForTheBlocksThatReachIt) {
   StoreOptions options;
   options.dir = std::filesystem::temp_directory_path();
-  const BerkeleyDisk disk = make_berkeley_disk(options.dir);
+  const PeerDisk disk = make_peer_disk(options.dir);
   if (disk.device == nullptr) GTEST_SKIP() << disk.said;
   options.device = disk.device.get();
   options.memory.latency_ns = 100'000;

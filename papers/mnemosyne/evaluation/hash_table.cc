@@ -81,7 +81,7 @@ constexpr const char* kSynchronousGain = "Berkeley DB / perdure synchronous";
 }  // namespace
 
 std::vector<Section> measure_hash_table(const Settings& settings) {
-  const BerkeleyDisk disk = make_berkeley_disk(settings.dir);
+  const PeerDisk disk = make_peer_disk(settings.dir);
   Section latency;
   latency.id = "figure4";
   latency.title = "Figure 4: write latency of a hash table";
@@ -183,7 +183,7 @@ std::vector<Section> measure_hash_table(const Settings& settings) {
 }
 
 Section measure_latencies(const Settings& settings) {
-  const BerkeleyDisk disk = make_berkeley_disk(settings.dir);
+  const PeerDisk disk = make_peer_disk(settings.dir);
   Section section;
   section.id = "figure7";
   section.title = "Figure 7: performance relative to Berkeley DB for slower memory";

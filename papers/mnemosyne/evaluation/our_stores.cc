@@ -156,21 +156,21 @@ Peers& peers() {
   return built;
 }
 
-BerkeleyDisk make_berkeley_disk(const std::string& dir) {
+PeerDisk make_peer_disk(const std::string& dir) {
   constexpr std::uint64_t kBytes = std::uint64_t{4} << 30;  // it takes what is written
-  BerkeleyDisk disk;
-  if (peers().berkeley_db == nullptr) return disk;
+  PeerDisk disk;
+  if (peers().berkeley_db == nullptr && peers().tokyo_cabinet == nullptr) return disk;
   try {
     disk.device = std::make_unique<RamDisk>(dir, kBytes);
     disk.said =
-        "Berkeley DB's files lie on an ext2 on a device in memory, and each sync waits besides as "
+        "The peer's files lie on an ext2 on a device in memory, and each sync waits besides as "
         "long as the emulated memory would take for the blocks that it wrote there, the file "
         "system's among them (their mean, counted while it warms up).";
   } catch (const Exception& lack) {
     disk.said = std::string(
-                    "Berkeley DB's files lie on tmpfs, and each sync waits as long as the emulated "
-                    "memory would take for the blocks that Berkeley DB wrote; the paper's had a "
-                    "file system below them, which could not be had: ") +
+                    "The peer's files lie on tmpfs, and each sync waits as long as the emulated "
+                    "memory would take for the blocks that the peer wrote; the paper's had a file "
+                    "system below them, which could not be had: ") +
                 lack.what() + ".";
   }
   return disk;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Tokyo Cabinet as the peer of the B+ tree: a database file on the emulated PCM-disk, synced
 // (tcbdbsync) after every update. It writes through a shared mapping, which no hook can see, so the
-// blocks of one sync are counted instead: while it warms up, a copy of the file is compared with
-// the file after each update, 4 KiB by 4 KiB. While it is measured, every sync is charged the mean
-// of these counts. A block that is written with what it held is not counted, which favours it.
+// blocks of one sync are counted instead, while it warms up: by the device, if there is one, with
+// those of its file system; else a copy of the file is compared with the file after each update,
+// 4 KiB by 4 KiB, so that a block that is written with what it held is not counted, which favours
+// it. While it is measured, every sync is charged the mean of these counts.
 #include <fstream>
 #include <mutex>
 #include <sstream>
@@ -19,15 +20,22 @@ namespace {
 class TokyoTree final : public UpdateStore {
  public:
   explicit TokyoTree(const StoreOptions& options)
-      : disk_(options.memory), file_(options.dir, "tokyo"), tree_(file_.path(), 0) {}
+      : disk_(options.memory),
+        device_(options.device),
+        file_(device_ != nullptr ? device_->path() : options.dir, "tokyo"),
+        tree_(file_.path(), 0) {}
 
   void enter(Phase phase) override {
     phase_ = phase;
     if (phase == Phase::kWarmUp) {
       tree_.sync();
-      copy_ = content();
+      if (device_ != nullptr)
+        blocks_ = -device_->blocks_written();
+      else
+        copy_ = content();
     } else if (phase == Phase::kMeasure) {
-      blocks_per_sync_ = syncs_ == 0 ? 0 : static_cast<double>(blocks_) / syncs_;
+      if (device_ != nullptr) blocks_ += device_->blocks_written();
+      blocks_per_sync_ = syncs_ == 0 ? 0 : blocks_ / syncs_;
       copy_.clear();
     }
   }
@@ -63,23 +71,25 @@ class TokyoTree final : public UpdateStore {
     // With several threads one sync may write what another one's update changed: together they are
     // counted as often as they are charged.
     const std::lock_guard lock(counting_);
+    ++syncs_;
+    if (device_ != nullptr) return;
     std::string now = content();
     for (std::size_t at = 0; at < now.size(); at += PcmDisk::kBlockBytes) {
       const std::string_view block = std::string_view(now).substr(at, PcmDisk::kBlockBytes);
       if (at >= copy_.size() || std::string_view(copy_).substr(at, PcmDisk::kBlockBytes) != block)
         ++blocks_;
     }
-    ++syncs_;
     copy_ = std::move(now);
   }
 
   PcmDisk disk_;
+  const RamDisk* device_;  // null: the file is on tmpfs
   ScratchFile file_;
   TokyoCabinet<TokyoTreeCalls> tree_;
   Phase phase_ = Phase::kFill;
   std::mutex counting_;
   std::string copy_;  // of the file, after the last counted sync
-  std::uint64_t blocks_ = 0;
+  double blocks_ = 0;
   std::uint32_t syncs_ = 0;
   double blocks_per_sync_ = 0;
 };

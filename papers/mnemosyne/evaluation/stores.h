@@ -45,7 +45,7 @@ struct StoreOptions {
   EmulatedMemory memory;
   std::uint64_t value_bytes = 8;
   unsigned threads = 1;
-  const RamDisk* device = nullptr;  // below Berkeley DB's files; null: PcmDisk alone, above tmpfs
+  const RamDisk* device = nullptr;  // below a peer's files; null: PcmDisk alone, above tmpfs
   papers::LabOptions pool;          // of our stores: what differs from new_pool_options()
 };
 
@@ -88,11 +88,11 @@ struct Peers {
 };
 Peers& peers();
 
-/// What Berkeley DB's files lie on: a device in memory with a file system, else tmpfs.
-struct BerkeleyDisk {
+/// What a peer's files lie on: a device in memory with a file system, else tmpfs.
+struct PeerDisk {
   std::unique_ptr<RamDisk> device;  // null: there is none
   std::string said;                 // a sentence for a section's method
 };
-BerkeleyDisk make_berkeley_disk(const std::string& dir);
+PeerDisk make_peer_disk(const std::string& dir);
 
 }  // namespace perdure::bench::reproduce

@@ -109,7 +109,7 @@ Section measure_truncation(const Settings& settings) {
 Section measure_slow_truncation(const Settings& settings) {
   // The paper's "under low load (10 percent idle)" contradicts its Figure 6: both are measured.
   const std::vector<unsigned> idle_percent = {10, 90};
-  const BerkeleyDisk disk = make_berkeley_disk(settings.dir);
+  const PeerDisk disk = make_peer_disk(settings.dir);
   Section section;
   section.id = "slow-truncation";
   section.title = "§6.4: asynchronous truncation at 2000 ns";
