@@ -83,14 +83,16 @@ int explore(const ExploreOptions& options) {
                                           "'; `perdure-lab explore --list` names them");
   }
   crash::SuiteOptions suite;
-  if (options.exhaustive) {
-    suite.explore = crash::Options::exhaustive();
-  } else if (options.names.empty()) {
-    // Of a long recovery that is cut again and again, other moments each time.
-    suite.explore.nested_most_points = 6;
-  }
+  if (options.exhaustive) suite.explore = crash::Options::exhaustive();
   suite.explore.seed = options.seed;
   suite.explore.depth = options.depth;
+  if (options.names.empty() && !options.exhaustive) {
+    // Of a long recovery that is cut again and again, other moments each time: of each more where
+    // one mistake is looked for.
+    suite.explore.nested_most_points = 12;
+    suite.hunt = suite.explore;
+    suite.explore.nested_most_points = 6;
+  }
   suite.only = options.names;
   suite.canaries = options.canaries || (options.names.empty() && !options.no_canaries);
   suite.threads = options.threads;
