@@ -8,7 +8,6 @@
 
 #include "measure/claim.h"
 #include "measure/page.h"
-#include "measure/svg.h"
 
 namespace perdure::bench::reproduce {
 namespace {
@@ -74,25 +73,30 @@ std::string json_of(const std::vector<Evaluation>& evaluations) {
 }
 
 std::string html_of(const std::vector<Evaluation>& evaluations) {
-  std::string out = "<table class=\"text\">\n";
+  std::string tallies;
   for (const Evaluation& evaluation : evaluations)
-    out += fmt::format("<tr><td><a href=\"#{}\">{}</a></td><td>{}</td></tr>\n", evaluation.id,
-                       xml_escaped(evaluation.paper), text_of(tally_of(evaluation)));
-  out +=
-      "</table>\n<table class=\"text\">\n<tr><th>verdict</th><th>paper</th><th>figure</th>"
-      "<th>clause</th><th>here</th></tr>\n";
+    tallies += fmt::format("<tr><td><a href=\"#{}\">{}</a></td><td>{}</td></tr>\n", evaluation.id,
+                           xml_escaped(evaluation.paper), text_of(tally_of(evaluation)));
+  std::string clauses =
+      "<tr><th>verdict</th><th>paper</th><th>figure</th><th>clause</th><th>here</th></tr>\n";
   for (const Line& line : lines_of(evaluations))
-    out += fmt::format(
+    clauses += fmt::format(
         "<tr><td>{}</td><td>{}</td><td><a href=\"#{}-{}\">{}</a></td><td>{}</td><td>{}</td></tr>\n",
         verdict_name(line.judgement->verdict), line.evaluation->id, line.evaluation->id,
         line.section->id, line.section->id, xml_escaped(line.judgement->clause),
         xml_escaped(found_text(*line.judgement)));
-  out += "</table>\n";
-  for (Evaluation evaluation : evaluations) {
-    for (Section& section : evaluation.sections) section.id = evaluation.id + "-" + section.id;
-    out += fmt::format("<div id=\"{}\">\n<h1>{}</h1>\n{}</div>\n", evaluation.id,
-                       xml_escaped(evaluation.paper), body_of(evaluation));
+  std::string out;
+  if (!evaluations.empty()) {
+    const Environment& e = evaluations.front().environment;
+    out += paragraph(fmt::format(
+        "{}, {} CPUs, {}, compiler {}; load {:.1f} when it began; setting {}, seed {}.", e.cpu,
+        e.cpus, e.kernel, e.compiler, e.load_average, evaluations.front().setting, e.seed));
+    if (const std::string warning = load_warning(e); !warning.empty()) out += paragraph(warning);
   }
+  out += table(tallies, "text") + table(clauses, "text");
+  for (const Evaluation& evaluation : evaluations)
+    out += fmt::format("<div id=\"{}\">\n<h1>{}</h1>\n{}</div>\n", evaluation.id,
+                       xml_escaped(evaluation.paper), body_of(evaluation, evaluation.id + "-"));
   return page_of("Perdure beside five papers", out);
 }
 

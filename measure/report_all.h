@@ -14,5 +14,8 @@ std::string text_of(const std::vector<Evaluation>& evaluations);
 /// The summary, and the evaluations whole.
 std::string json_of(const std::vector<Evaluation>& evaluations);
 std::string html_of(const std::vector<Evaluation>& evaluations);
+/// What a page of one evaluation holds, for a page with others: ids of its sections begin with
+/// `prefix`.
+std::string body_of(const Evaluation& evaluation, const std::string& prefix);
 
 }  // namespace perdure::bench::reproduce

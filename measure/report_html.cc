@@ -4,10 +4,11 @@
 
 #include <fmt/format.h>
 
+#include "measure/charts.h"
 #include "measure/claim.h"
 #include "measure/page.h"
+#include "measure/report_all.h"
 #include "measure/section.h"
-#include "measure/svg.h"
 
 namespace perdure::bench::reproduce {
 namespace {
@@ -20,9 +21,31 @@ std::string cell(const std::optional<Spread>& value) {
                      short_number(value->max, 1000));
 }
 
+constexpr const char* kCategory = "workload";
+
+/// The names of x where it is no quantity: of a list, "1 gcc, 2 mcf", too. Empty where it is one.
+std::vector<std::string> names_of(const Section& section) {
+  if (!section.places.empty()) return section.places;
+  std::vector<std::string> names;
+  std::string rest = section.x_name;
+  for (std::size_t i = 1; i <= section.x.size(); ++i) {
+    const std::string begin = fmt::format("{} ", i);
+    if (!rest.starts_with(begin)) return {};
+    const std::size_t end = rest.find(fmt::format(", {} ", i + 1));
+    names.push_back(rest.substr(begin.size(), end - begin.size()));
+    rest = end == std::string::npos ? "" : rest.substr(end + 2);
+  }
+  return names;
+}
+
 std::string table_of(const Section& section) {
-  std::string out = "<table>\n<tr><th>" + xml_escaped(section.x_name) + "</th><th></th>";
-  for (const double x : section.x) out += fmt::format("<th>{:.0f}</th>", x);
+  const std::vector<std::string> names = names_of(section);
+  std::string out =
+      "<tr><th>" + xml_escaped(names.empty() ? section.x_name : kCategory) + "</th><th></th>";
+  for (std::size_t i = 0; i < section.x.size(); ++i)
+    out += "<th>" +
+           (i < names.size() ? xml_escaped(names[i]) : fmt::format("{:.0f}", section.x[i])) +
+           "</th>";
   out += "</tr>\n";
   for (const Series& series : section.series) {
     out += series.origin == Origin::kPaper ? "<tr class=\"paper\">" : "<tr>";
@@ -30,10 +53,61 @@ std::string table_of(const Section& section) {
     for (const std::optional<Spread>& value : series.values) out += cell(value);
     out += "</tr>\n";
   }
-  return out + "</table>\n";
+  return table(out);
 }
 
-/// A chart for each unit, the paper's values dashed in the same one.
+/// "Hash" of "paper: Hash: BPPM"; empty where there is no such part.
+std::string group_of(const Series& series) {
+  std::string name = series.name;
+  if (name.starts_with("paper: ")) name.erase(0, std::string_view("paper: ").size());
+  const std::size_t end = name.find(": ");
+  return end == std::string::npos ? std::string() : name.substr(0, end);
+}
+
+/// What one chart shows; more than a dozen lines only if their names have no groups.
+std::vector<std::vector<const Series*>> panels_of(const std::vector<const Series*>& all) {
+  constexpr std::size_t kReadable = 12;
+  if (all.size() <= kReadable) return {all};
+  std::vector<std::string> groups;
+  std::vector<std::vector<const Series*>> panels;
+  for (const Series* series : all) {
+    const std::string group = group_of(*series);
+    const auto at =
+        static_cast<std::size_t>(std::find(groups.begin(), groups.end(), group) - groups.begin());
+    if (at == groups.size()) {
+      groups.push_back(group);
+      panels.emplace_back();
+    }
+    panels[at].push_back(series);
+  }
+  if (panels.size() * 2 > all.size()) return {all};
+  return panels;
+}
+
+Chart chart_of(const Section& section, const std::string& unit,
+               const std::vector<const Series*>& panel, bool of_group) {
+  Chart chart;
+  chart.title = section.title + (unit == "x" ? ", ratio" : ", " + unit);
+  if (const std::string group = group_of(*panel.front()); of_group && !group.empty())
+    chart.title += ": " + group;
+  chart.categories = names_of(section);
+  chart.x_label = chart.categories.empty() ? section.x_name : kCategory;
+  chart.y_label = unit == "x" ? "ratio" : unit;
+  chart.log_x = section.x.front() > 0;
+  chart.log_y = section.log_y;
+  for (const Series* series : panel) {
+    ChartSeries& made =
+        chart.series.emplace_back(ChartSeries{series->name, {}, series->origin == Origin::kPaper});
+    for (std::size_t i = 0; i < section.x.size(); ++i) {
+      if (const std::optional<Spread>& value = series->values[i])
+        made.points.push_back({chart.categories.empty() ? section.x[i] : static_cast<double>(i),
+                               value->median, value->min, value->max});
+    }
+  }
+  return chart;
+}
+
+/// Charts for each unit, the paper's values in those of ours.
 std::string charts_of(const Section& section) {
   std::vector<std::string> units;
   for (const Series& series : section.series) {
@@ -42,24 +116,25 @@ std::string charts_of(const Section& section) {
   }
   std::string out;
   for (const std::string& unit : units) {
-    Chart chart;
-    chart.title = section.title + ", " + unit;
-    chart.x_label = section.x_name;
-    chart.y_label = unit == "x" ? "ratio" : unit;
-    chart.log_x = section.x.front() > 0;
-    chart.log_y = section.log_y;
+    std::vector<const Series*> of_unit;
     for (const Series& series : section.series) {
-      if (!series.charted || series.unit != unit) continue;
-      ChartLine line{series.name, {}, series.origin == Origin::kPaper};
-      for (std::size_t i = 0; i < section.x.size(); ++i) {
-        if (const std::optional<Spread>& value = series.values[i])
-          line.points.push_back({section.x[i], value->median, value->min, value->max});
-      }
-      chart.lines.push_back(std::move(line));
+      if (series.charted && series.unit == unit) of_unit.push_back(&series);
     }
-    out += svg_of(chart);
+    const std::vector<std::vector<const Series*>> panels = panels_of(of_unit);
+    for (const std::vector<const Series*>& panel : panels)
+      out += place_of(chart_of(section, unit, panel, panels.size() > 1));
   }
-  return out;
+  return out.empty() ? out : "<div class=\"charts\">\n" + out + "</div>\n";
+}
+
+/// As a person types it.
+std::string command_of(const Evaluation& evaluation, const Section& section) {
+  std::string command = "perdure-lab reproduce " + evaluation.id;
+  // The memory of a process is nothing that is emulated: `perdure run` was measured.
+  if (evaluation.environment.domain == "process") command += " --runtime";
+  command += " --only " + section.id;
+  if (evaluation.setting != "default") command += " --" + evaluation.setting;
+  return command + fmt::format(" --seed {}", evaluation.environment.seed);
 }
 
 std::string_view class_of(Verdict verdict) {
@@ -90,10 +165,12 @@ std::string html_of(const std::vector<Judgement>& judgements) {
   return out;
 }
 
-std::string html_of(const Section& section) {
-  std::string out = fmt::format("<section id=\"{}\">\n<h2>{}</h2>\n", xml_escaped(section.id),
-                                xml_escaped(section.title));
+std::string html_of(const Evaluation& evaluation, const Section& section,
+                    const std::string& prefix) {
+  std::string out = fmt::format("<section id=\"{}\">\n<h2>{}</h2>\n",
+                                xml_escaped(prefix + section.id), xml_escaped(section.title));
   out += paragraph(section.method);
+  out += "<p>To repeat it: <code>" + xml_escaped(command_of(evaluation, section)) + "</code></p>\n";
   if (!section.missing.empty()) out += paragraph(section.missing);
   out += html_of(section.judgements);
   if (!section.series.empty()) out += charts_of(section) + table_of(section);
@@ -102,7 +179,7 @@ std::string html_of(const Section& section) {
 
 }  // namespace
 
-std::string body_of(const Evaluation& evaluation) {
+std::string body_of(const Evaluation& evaluation, const std::string& prefix) {
   const Environment& e = evaluation.environment;
   std::string out;
   std::string peers;
@@ -116,10 +193,10 @@ std::string body_of(const Evaluation& evaluation) {
       e.write_back, evaluation.spin_error_ns, evaluation.setting, e.rules.repetitions,
       e.rules.seconds, e.seed, evaluation.seconds, peers.empty() ? "none was built in" : peers));
   out += paragraph(
-      "Circles and full lines were measured in this run: medians, with bars from the least to the "
-      "most. Squares, dashed lines and shaded rows are what the paper prints. Each sentence of the "
-      "paper is judged clause by clause: one number, and the band beside it in which it has to "
-      "lie. "
+      "Full lines, marks and bars were measured in this run: medians, with thin bars from the "
+      "least to the most. Dashed lines, empty marks, hatched bars and shaded rows are what the "
+      "paper prints. Each sentence of the paper is judged clause by clause: one number, and the "
+      "band beside it in which it has to lie. "
       "No verdict: the machine was too busy, or the runs too different, to tell.");
   if (const std::string warning = load_warning(e); !warning.empty()) out += paragraph(warning);
   Tally tally;
@@ -127,9 +204,11 @@ std::string body_of(const Evaluation& evaluation) {
     for (const Judgement& judgement : section.judgements) tally.count(judgement);
   }
   out += paragraph("Of the clauses: " + text_of(tally) + ".");
-  for (const Section& section : evaluation.sections) out += html_of(section);
+  for (const Section& section : evaluation.sections) out += html_of(evaluation, section, prefix);
   return out;
 }
+
+std::string body_of(const Evaluation& evaluation) { return body_of(evaluation, ""); }
 
 std::string html_of(const Evaluation& evaluation) {
   return page_of("Perdure beside “" + evaluation.paper + "”", body_of(evaluation));

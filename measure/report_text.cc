@@ -4,9 +4,9 @@
 #include <nlohmann/json.hpp>
 
 #include "measure/claim.h"
+#include "measure/page.h"
 #include "measure/section.h"
 #include "measure/section_json.h"
-#include "measure/svg.h"
 #include "measure/table.h"
 
 namespace perdure::bench::reproduce {

@@ -12,7 +12,6 @@
 #include "measure/claim.h"
 #include "measure/report_all.h"
 #include "measure/section_json.h"
-#include "measure/svg.h"
 
 namespace perdure::bench::reproduce {
 namespace {
@@ -54,67 +53,6 @@ TEST(Section, ARatioSpansTheExtremesAndLeavesOutWhatWasNotMeasured) {
   EXPECT_EQ(gain->values[0]->max, 12);
   EXPECT_FALSE(gain->values[1]);
   EXPECT_EQ(section.find("of nothing"), nullptr);
-}
-
-TEST(Svg, IsWellFormedWhateverTheNames) {
-  Chart chart;
-  chart.title = "a < b & \"c\"";
-  chart.x_label = "<bytes>";
-  chart.log_x = true;
-  chart.log_y = true;
-  chart.lines = {{"ours & theirs", {{8, 1, 0.5, 2}, {4096, 100, 100, 100}}, false},
-                 {"paper", {{8, 3, 3, 3}, {4096, 0, 0, 0}}, true}};
-  const ptree tree = parsed(svg_of(chart));
-  EXPECT_EQ(tree.get<std::string>("svg.title"), chart.title);
-  EXPECT_EQ(count(tree, "polyline"), 2u);
-  // Two marks and one of the legend; a value that the logarithmic axis has no place for is left out.
-  EXPECT_EQ(count(tree, "circle"), 3u);
-  EXPECT_EQ(count(tree, "rect"), 2u);
-}
-
-TEST(Svg, LeavesOutWhatIsNoNumber) {
-  constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  Chart chart;
-  chart.lines = {{"", {{1, 10, 10, 10}, {2, kInfinity, 20, kInfinity}, {3, 5, 5, 5}}, false}};
-  EXPECT_EQ(count(parsed(svg_of(chart)), "circle"), 3u) << "two, and that of the legend";
-}
-
-TEST(Svg, DrawsGreaterValuesFartherUpAndToTheRight) {
-  for (const bool logarithmic : {false, true}) {
-    Chart chart;
-    chart.log_x = chart.log_y = logarithmic;
-    chart.lines = {{"", {{1, 10, 10, 10}, {2, 20, 20, 20}, {64, 500, 500, 500}}, false}};
-    std::istringstream points(
-        parsed(svg_of(chart)).get<std::string>("svg.polyline.<xmlattr>.points"));
-    double last_x = -1;
-    double last_y = 1e9;
-    double x = 0;
-    double y = 0;
-    char comma = 0;
-    int seen_points = 0;
-    for (; points >> x >> comma >> y; ++seen_points) {
-      EXPECT_GT(x, last_x);
-      EXPECT_LT(y, last_y);
-      last_x = x;
-      last_y = y;
-    }
-    EXPECT_EQ(seen_points, 3);
-  }
-}
-
-TEST(Svg, SurvivesAChartWithoutPoints) {
-  Chart chart;
-  chart.log_y = true;
-  chart.lines = {{"nothing", {}, false}, {"zero", {{1, 0, 0, 0}}, false}};
-  EXPECT_EQ(count(parsed(svg_of(chart)), "polyline"), 0u);
-}
-
-TEST(Svg, WritesNumbersShort) {
-  EXPECT_EQ(short_number(262144, 1024), "256K");
-  EXPECT_EQ(short_number(8, 1024), "8");
-  EXPECT_EQ(short_number(0.25, 1000), "0.25");
-  EXPECT_EQ(short_number(-1500, 1000), "-1.5K");
-  EXPECT_EQ(short_number(1023, 1024), "1023");
 }
 
 TEST(Report, ShowsThePapersValuesAsSuchInAllForms) {

@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "measure/svg.h"
+#include "measure/page.h"
 #include "measure/table.h"
 
 namespace perdure::bench::comparison {

@@ -5,19 +5,19 @@
 #include <fmt/format.h>
 
 #include "bench/comparison/report.h"
+#include "measure/charts.h"
 #include "measure/page.h"
-#include "measure/svg.h"
 
 namespace perdure::bench::comparison {
 namespace {
 
 using reproduce::Chart;
-using reproduce::ChartLine;
+using reproduce::ChartSeries;
 using reproduce::paragraph;
 using reproduce::xml_escaped;
 
 std::string table_of(const std::vector<std::vector<std::string>>& lines, const char* kind = "") {
-  std::string out = fmt::format("<table class=\"{}\">\n", kind);
+  std::string out;
   for (std::size_t i = 0; i < lines.size(); ++i) {
     const char* const tag = i == 0 ? "th" : "td";
     out += "<tr>";
@@ -25,7 +25,7 @@ std::string table_of(const std::vector<std::vector<std::string>>& lines, const c
       out += fmt::format("<{0}>{1}</{0}>", tag, xml_escaped(cell));
     out += "</tr>\n";
   }
-  return out + "</table>\n";
+  return reproduce::table(out, kind);
 }
 
 std::string terms_of(const PlaceResult& place) {
@@ -38,8 +38,8 @@ std::string terms_of(const PlaceResult& place) {
   return table_of(lines, "text");
 }
 
-/// The rates of the rows that `chosen` has an x for, one line for each store; empty when no store has
-/// two points.
+/// The rates of the rows that `chosen` has an x for, a line or bar for each store; empty when there
+/// is none.
 template <class Chosen>
 std::string chart_of(const PlaceResult& place, std::string title, std::string x_label,
                      const Chosen& chosen) {
@@ -48,20 +48,19 @@ std::string chart_of(const PlaceResult& place, std::string title, std::string x_
   chart.x_label = std::move(x_label);
   chart.y_label = "operations/s";
   chart.log_x = chart.log_y = true;
-  std::size_t most = 0;
   for (std::size_t kind = 0; kind < place.plan.kinds.size(); ++kind) {
-    ChartLine line{std::string(place.plan.kinds[kind]->title), {}, place.plan.kinds[kind]->ours()};
+    ChartSeries series{
+        std::string(place.plan.kinds[kind]->title), {}, place.plan.kinds[kind]->ours()};
     for (std::size_t row = 0; row < place.plan.rows.size(); ++row) {
       const std::optional<Cell>& cell = place.cells[row][kind];
       const std::optional<double> x = chosen(place.plan.rows[row]);
       if (cell && x)
-        line.points.push_back(
+        series.points.push_back(
             {*x, cell->ops_per_s.median, cell->ops_per_s.min, cell->ops_per_s.max});
     }
-    most = std::max(most, line.points.size());
-    chart.lines.push_back(std::move(line));
+    chart.series.push_back(std::move(series));
   }
-  return most < 2 ? std::string() : reproduce::svg_of(chart);
+  return reproduce::place_of(chart);
 }
 
 std::string html_of(const PlaceResult& place) {
@@ -98,7 +97,7 @@ std::string html_of(const PlaceResult& place) {
 std::string html_of(const Report& report) {
   std::string out;
   for (const std::string& text : introduction_of(report)) out += paragraph(text);
-  out += paragraph("In the charts, squares and dashed lines are ours.");
+  out += paragraph("In the charts, dashed lines and hatched bars are ours.");
   for (const PlaceResult& place : report.places) out += html_of(place);
   return reproduce::page_of("Perdure beside other stores", out);
 }

@@ -6,9 +6,9 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "measure/svg.h"
-#include "measure/table.h"
 #include "bench/tpcc/consistency.h"
+#include "measure/page.h"
+#include "measure/table.h"
 
 namespace perdure::bench::tpcc {
 namespace {

@@ -124,8 +124,8 @@ TEST_F(PeersToolTest, EveryStoreHasEveryRowInEveryForm) {
   for (const auto& [name, child] : html.get_child("html.body")) {
     if (name != "section") continue;
     shown.insert(child.get<std::string>("<xmlattr>.id"));
-    EXPECT_FALSE(child.get_child("svg").empty());
-    EXPECT_FALSE(child.get_child("table").empty());
+    EXPECT_FALSE(child.get_child("figure.svg").empty());
+    EXPECT_FALSE(child.get_child("div.table").empty());
   }
   EXPECT_EQ(shown, (std::set<std::string>{"tmpfs", "disk"}));
   expect_nothing_left();

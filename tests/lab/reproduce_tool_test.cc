@@ -104,6 +104,12 @@ const std::vector<Paper> kPapers = {
      0,
      0}};
 
+std::size_t elements_in(const boost::property_tree::ptree& tree, const std::string& wanted) {
+  std::size_t found = 0;
+  for (const auto& [name, child] : tree) found += (name == wanted) + elements_in(child, wanted);
+  return found;
+}
+
 class WholeReport : public LabTest, public ::testing::WithParamInterface<Paper> {};
 INSTANTIATE_TEST_SUITE_P(Papers, WholeReport, ::testing::ValuesIn(kPapers),
                          [](const auto& of) { return of.param.name; });
@@ -144,8 +150,11 @@ TEST_P(WholeReport, HasEverySectionInEveryForm) {
     if (name != "section") continue;
     const auto id = child.get<std::string>("<xmlattr>.id");
     shown.insert(id);
-    if (child.get_child_optional("table")) {
-      EXPECT_FALSE(child.get_child("svg").empty()) << id;
+    EXPECT_NE(read(path("report.html")).find("--only " + id + " --quick --seed 7"),
+              std::string::npos)
+        << "says how to repeat it";
+    if (elements_in(child, "table") > 0) {
+      EXPECT_GT(elements_in(child, "svg"), 0u) << id;
     }
   }
   EXPECT_EQ(shown, ids);
@@ -299,7 +308,15 @@ TEST_F(ReproduceToolTest, AllPapersMakeOneReportAndAStoppedRunGoesOn) {
   EXPECT_NE(done.err.find("are left"), std::string::npos) << "tells how long it will take";
   std::istringstream page(read(path("report.html")));
   boost::property_tree::ptree html;
-  EXPECT_NO_THROW(boost::property_tree::read_xml(page, html));
+  ASSERT_NO_THROW(boost::property_tree::read_xml(page, html));
+  // The summary: a line for each paper.
+  const std::string whole = read(path("report.html"));
+  for (const Paper& paper : kPapers) {
+    const json& summary = report.at("summary").at(paper.name);
+    const std::string line = std::to_string(summary.at("agree").get<int>()) + " agree, " +
+                             std::to_string(summary.at("differ").get<int>()) + " differ, ";
+    EXPECT_NE(whole.find(line), std::string::npos) << paper.name << ": " << line;
+  }
 
   // As if it had been stopped before one of them: the others are not measured again.
   std::filesystem::remove(path("kept") + "/mnemosyne-table6.json");
@@ -322,7 +339,9 @@ TEST_F(ReproduceToolTest, RefusesWhatItDoesNotKnow) {
   refused({"reproduce", "blurred", "--quick", "--only", "table5"}, "blurred has no 'table5'");
   refused({"reproduce", "mnemosyne", "--quick", "--full"}, "--full");
   refused({"reproduce", "mnemosyne", "--quick", "--runtime"}, "--runtime");
-  refused({"reproduce", "all", "--quick", "--only", "figure7"}, "--only");
+  refused({"reproduce", "all", "--quick", "--only", "figure7"}, "PAPER/SECTION");
+  refused({"reproduce", "all", "--quick", "--only", "blurred/table5"}, "blurred has no 'table5'");
+  refused({"reproduce", "all", "--quick", "--runtime"}, "--runtime");
   refused({"reproduce", "thynvm", "--quick", "--runtime", "--only", "figure7"}, "figure7");
   refused({"reproduce", "mnemosyne", "--quick", "--dir", path("no-such")}, "no-such");
 }

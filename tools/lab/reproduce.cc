@@ -35,9 +35,15 @@ struct ReproduceOptions {
   std::string html_file;
 };
 
-bool wanted(const ReproduceOptions& options, const std::string& id) {
+/// Of all papers, sections are called "softwrap/figure10".
+bool wanted(const ReproduceOptions& options, const Paper& paper, const std::string& id) {
+  const std::string name = options.paper == "all" ? fmt::format("{}/{}", paper.name, id) : id;
   return options.only.empty() ||
-         std::find(options.only.begin(), options.only.end(), id) != options.only.end();
+         std::find(options.only.begin(), options.only.end(), name) != options.only.end();
+}
+bool wanted(const ReproduceOptions& options, const Paper& paper, const Experiment& experiment) {
+  return std::any_of(experiment.ids.begin(), experiment.ids.end(),
+                     [&](const std::string& id) { return wanted(options, paper, id); });
 }
 
 Settings settings_of(const ReproduceOptions& options) {
@@ -82,11 +88,9 @@ void run(const ReproduceOptions& options) {
   const Settings settings = settings_of(options);
   Evaluation evaluation = begin_evaluation(paper, settings);
   for (const Experiment& experiment : paper.experiments) {
-    if (std::none_of(experiment.ids.begin(), experiment.ids.end(),
-                     [&](const std::string& id) { return wanted(options, id); }))
-      continue;
+    if (!wanted(options, paper, experiment)) continue;
     for (Section& section : measure(paper, experiment, settings)) {
-      if (wanted(options, section.id)) evaluation.sections.push_back(std::move(section));
+      if (wanted(options, paper, section.id)) evaluation.sections.push_back(std::move(section));
     }
   }
   evaluation.seconds =
@@ -121,8 +125,16 @@ void keep(const std::string& file, const Settings& settings, const std::vector<S
 
 /// Every paper, one after the other; what the directory holds of an earlier run is not measured again.
 void run_all(const ReproduceOptions& options) {
-  if (!options.only.empty() || options.runtime)
-    tools::refuse("all", "it takes neither --only nor --runtime");
+  if (options.runtime) tools::refuse("--runtime", "only thynvm has it");
+  for (const std::string& name : options.only) {
+    const std::size_t end = name.find('/');
+    const auto paper = std::find_if(papers().begin(), papers().end(), [&](const Paper& one) {
+      return one.name == name.substr(0, end);
+    });
+    if (end == std::string::npos || paper == papers().end())
+      tools::refuse("--only", "of all papers, it takes PAPER/SECTION, not '" + name + "'");
+    refuse_foreign(*paper, {name.substr(end + 1)});
+  }
   for (const std::string& file : {options.json_file, options.html_file}) {
     if (!file.empty()) write_report(file, "");
   }
@@ -133,7 +145,10 @@ void run_all(const ReproduceOptions& options) {
   const Settings settings = settings_of(options);
   std::filesystem::create_directories(options.keep_dir);
   std::size_t total = 0;
-  for (const Paper& paper : papers()) total += paper.experiments.size();
+  for (const Paper& paper : papers()) {
+    for (const Experiment& experiment : paper.experiments)
+      total += wanted(options, paper, experiment) ? 1 : 0;
+  }
   std::size_t done = 0;
   std::size_t measured = 0;
   std::vector<Evaluation> evaluations;
@@ -141,6 +156,7 @@ void run_all(const ReproduceOptions& options) {
     Evaluation& evaluation = evaluations.emplace_back(begin_evaluation(paper, settings));
     const double begun = seconds();
     for (const Experiment& experiment : paper.experiments) {
+      if (!wanted(options, paper, experiment)) continue;
       const std::string name = fmt::format("{}-{}", paper.name, experiment.ids.front());
       const std::string file = options.keep_dir + "/" + name + ".json";
       std::optional<std::vector<Section>> sections = kept(file, settings);
@@ -149,13 +165,16 @@ void run_all(const ReproduceOptions& options) {
         keep(file, settings, *sections);
         ++measured;
       }
-      for (Section& section : *sections) evaluation.sections.push_back(std::move(section));
+      for (Section& section : *sections) {
+        if (wanted(options, paper, section.id)) evaluation.sections.push_back(std::move(section));
+      }
       ++done;
       const double each = measured == 0 ? 0 : seconds() / static_cast<double>(measured);
       fmt::print(stderr, "{}: {} of {} experiments after {:.0f} s, about {:.0f} s are left\n", name,
                  done, total, seconds(), each * static_cast<double>(total - done));
     }
     evaluation.seconds = seconds() - begun;
+    if (evaluation.sections.empty()) evaluations.pop_back();
   }
   tell_end(seconds());
   if (!options.json_file.empty()) write_report(options.json_file, json_of(evaluations));
@@ -193,7 +212,9 @@ void add_reproduce_command(tools::Command app) {
           "summary of what differs")
       .required()
       .one_of(names);
-  command.add_option("--only", options->only, "only these, as in figure4,table5")
+  command
+      .add_option("--only", options->only,
+                  "only these, as in figure4,table5; of all papers, as in softwrap/figure4")
       .separated_by_commas();
   tools::Option quick = command.add_flag("--quick", options->quick,
                                          "tiny sizes, two short runs: a look, not a measurement");
