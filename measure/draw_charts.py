@@ -35,6 +35,7 @@ BAR = 0.13
 # Told apart by people who do not see colours alike (after Okabe and Ito, then Tol), and by marks.
 COLORS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#a67c00", "#000000", "#7f7f7f",
           "#332288", "#882255", "#999933", "#117733", "#661100", "#44aa99"]
+PAPER = "paper: "  # begins the names of what a paper prints
 MARKS = "osD^vP<>X*hp8d"
 
 
@@ -48,14 +49,21 @@ def short(value):
     return f"{value:.3g}" + ["", "K", "M", "G"][unit]
 
 
-def pair_of(name):
-    """What a paper's series is called when it is ours: the two have one colour."""
-    return name.removeprefix("paper: ")
+def words_of(name):
+    return set(re.split("[:,] *", name))
 
 
 def colors_of(series):
-    names = list(dict.fromkeys(pair_of(one["name"]) for one in series))
-    return {name: i for i, name in enumerate(names)}
+    """By name. The paper's has the colour of ours: of "a" and, if there is none, of "x: a"."""
+    ours = list(dict.fromkeys(one["name"] for one in series if not one["name"].startswith(PAPER)))
+    numbers = {name: i for i, name in enumerate(ours)}
+    for one in series:
+        if one["name"] in numbers:
+            continue
+        bare = one["name"].removeprefix(PAPER)
+        beside = [name for name in ours if words_of(bare) <= words_of(name)]
+        numbers[one["name"]] = numbers.get(bare, numbers[beside[0]] if beside else len(numbers))
+    return numbers
 
 
 def names_of(series):
@@ -106,7 +114,7 @@ def bars(chart, series):
     only what has a value takes room, and the paper's follows ours."""
     categories = [textwrap.fill(name, 18) for name in chart["categories"]]
     colors = colors_of(series)
-    series = sorted(series, key=lambda one: (colors[pair_of(one["name"])], one["marked"]))
+    series = sorted(series, key=lambda one: (colors[one["name"]], one["marked"]))
     where = {}  # of the bar of a category and a series
     middles, end = [], 0.4
     for i in range(len(categories)):
@@ -132,7 +140,7 @@ def bars(chart, series):
     drawn = [p["y"] for one in series for p in one["points"] if is_drawn(p, chart)]
     handles = []
     for k, one in enumerate(series):
-        color = COLORS[colors[pair_of(one["name"])] % len(COLORS)]
+        color = COLORS[colors[one["name"]] % len(COLORS)]
         look = {"facecolor": "white" if one["marked"] else color, "edgecolor": color,
                 "hatch": "/////" if one["marked"] else None, "linewidth": 0.8}
         handles.append(Patch(**look))
@@ -176,7 +184,7 @@ def lines(chart, series):
         axes.set_yscale("log")
     handles = []
     for one in series:
-        number = colors[pair_of(one["name"])]
+        number = colors[one["name"]]
         color = COLORS[number % len(COLORS)]
         look = {"color": color, "linewidth": 1.2, "marker": MARKS[number % len(MARKS)],
                 "markersize": 4, "linestyle": "--" if one["marked"] else "-",

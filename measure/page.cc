@@ -34,6 +34,7 @@ figcaption { font-weight: bold; font-size: 90%; margin-bottom: 0.3em; }
 svg { display: block; width: 100%; height: auto; }
 @media (max-width: 40em) { body { margin: 1em auto; } th, td { padding: 0.1em 0.3em; } }
 @media print { body { max-width: none; margin: 0; } .wide { overflow: visible; }
+  .charts { display: block; } svg { max-height: 21cm; }
   h2, h3, figcaption { break-after: avoid; } tr { break-inside: avoid; } }
 )";
 

@@ -13,8 +13,8 @@ std::string page_of(const std::string& title, const std::string& body);
 /// `text` as a paragraph; escaped here.
 std::string paragraph(const std::string& text);
 
-/// `rows` of a table, in a box of its own that can be moved sideways where a screen is narrow. `kind`
-/// is its class.
+/// `rows` of a table, in a box of its own that can be moved sideways where a screen is narrow.
+/// `kind` is its class.
 std::string table(const std::string& rows, const std::string& kind = "");
 
 /// `text` as it must stand in XML, and back.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The evaluation as one page, with its charts inside.
 #include <algorithm>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -56,21 +57,52 @@ std::string table_of(const Section& section) {
   return table(out);
 }
 
-/// "Hash" of "paper: Hash: BPPM"; empty where there is no such part.
+bool is_of_paper(const Series& series) { return series.origin == Origin::kPaper; }
+
+std::string name_of(const Series& series) {
+  constexpr std::string_view kPrefix = "paper: ";
+  return series.name.starts_with(kPrefix) ? series.name.substr(kPrefix.size()) : series.name;
+}
+
+/// "Hash" of "Hash: BPPM"; empty where there is no such part.
 std::string group_of(const Series& series) {
-  std::string name = series.name;
-  if (name.starts_with("paper: ")) name.erase(0, std::string_view("paper: ").size());
+  const std::string name = name_of(series);
   const std::size_t end = name.find(": ");
   return end == std::string::npos ? std::string() : name.substr(0, end);
 }
 
-/// What one chart shows; more than a dozen lines only if their names have no groups.
-std::vector<std::vector<const Series*>> panels_of(const std::vector<const Series*>& all) {
+/// Of "hash, strict: journal", these three.
+std::set<std::string> words_of(const Series& series) {
+  std::set<std::string> words;
+  std::string rest = name_of(series);
+  while (!rest.empty()) {
+    const std::size_t end = rest.find_first_of(":,");
+    words.insert(rest.substr(0, end));
+    rest.erase(0, end == std::string::npos ? end : rest.find_first_not_of(' ', end + 1));
+  }
+  return words;
+}
+
+/// The paper's "hash, journal" stands beside ours of each kind: "hash, strict: journal".
+bool stands_beside(const Series& paper, const std::vector<const Series*>& panel) {
+  const std::set<std::string> words = words_of(paper);
+  return std::any_of(panel.begin(), panel.end(), [&](const Series* ours) {
+    const std::set<std::string> more = words_of(*ours);
+    return !is_of_paper(*ours) &&
+           std::includes(more.begin(), more.end(), words.begin(), words.end());
+  });
+}
+
+using Panel = std::vector<const Series*>;
+
+/// What one chart shows; more than a dozen series only if their names have no groups.
+std::vector<Panel> panels_of(const Panel& all) {
   constexpr std::size_t kReadable = 12;
   if (all.size() <= kReadable) return {all};
   std::vector<std::string> groups;
-  std::vector<std::vector<const Series*>> panels;
+  std::vector<Panel> panels;
   for (const Series* series : all) {
+    if (is_of_paper(*series)) continue;
     const std::string group = group_of(*series);
     const auto at =
         static_cast<std::size_t>(std::find(groups.begin(), groups.end(), group) - groups.begin());
@@ -81,6 +113,18 @@ std::vector<std::vector<const Series*>> panels_of(const std::vector<const Series
     panels[at].push_back(series);
   }
   if (panels.size() * 2 > all.size()) return {all};
+  Panel alone;
+  for (const Series* series : all) {
+    if (!is_of_paper(*series)) continue;
+    bool placed = false;
+    for (Panel& panel : panels) {
+      if (!stands_beside(*series, panel)) continue;
+      panel.push_back(series);
+      placed = true;
+    }
+    if (!placed) alone.push_back(series);
+  }
+  if (!alone.empty()) panels.push_back(alone);
   return panels;
 }
 
@@ -116,12 +160,12 @@ std::string charts_of(const Section& section) {
   }
   std::string out;
   for (const std::string& unit : units) {
-    std::vector<const Series*> of_unit;
+    Panel of_unit;
     for (const Series& series : section.series) {
       if (series.charted && series.unit == unit) of_unit.push_back(&series);
     }
-    const std::vector<std::vector<const Series*>> panels = panels_of(of_unit);
-    for (const std::vector<const Series*>& panel : panels)
+    const std::vector<Panel> panels = panels_of(of_unit);
+    for (const Panel& panel : panels)
       out += place_of(chart_of(section, unit, panel, panels.size() > 1));
   }
   return out.empty() ? out : "<div class=\"charts\">\n" + out + "</div>\n";

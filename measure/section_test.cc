@@ -85,6 +85,34 @@ TEST(Report, ShowsThePapersValuesAsSuchInAllForms) {
             std::string::npos);
 }
 
+TEST(Report, DrawsThePapersValuesBesideOursInEachOfManyCharts) {
+  Evaluation evaluation;
+  evaluation.sections.resize(1);
+  Section& section = evaluation.sections[0];
+  section.title = "Figure";
+  section.x_name = "1 random, 2 streaming";
+  section.x = {1, 2};
+  for (const std::string kind : {"code", "strict"}) {
+    for (const std::string system : {"a", "b", "c", "d", "e"})
+      section.add(kind + ": " + system, "us", Origin::kPerdure).values = {Spread{1, 1, 1},
+                                                                          Spread{2, 2, 2}};
+  }
+  for (const std::string system : {"a", "b", "other"})
+    section.add_values("paper: " + system, "us", Origin::kPaper, {3, 4});
+  const std::string page = html_of(evaluation);
+  EXPECT_EQ(count(parsed(page), "svg"), 3u) << "code, strict, and what is the paper's alone";
+  const auto times = [&](const std::string& text) {
+    std::size_t found = 0;
+    for (std::size_t at = page.find("<svg"); (at = page.find(text, at)) != std::string::npos; ++at)
+      ++found;
+    return found;
+  };
+  EXPECT_EQ(times(">paper: a</text>"), 2u);
+  EXPECT_EQ(times(">paper: other</text>"), 1u);
+  EXPECT_EQ(times(">code: a</text>"), 1u);
+  EXPECT_EQ(times(">streaming</text>"), 3u) << "the names in the list";
+}
+
 Section whole_section() {
   Section section;
   section.id = "figure10";
