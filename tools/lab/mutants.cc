@@ -205,7 +205,7 @@ struct Tally {
   std::uint64_t refused = 0;
   std::uint64_t wrong = 0;
   std::uint64_t wrong_and_unsound = 0;  // the checks told
-  std::vector<std::uint64_t> untold;    // numbers of some of those that they did not tell, for --only
+  std::vector<std::uint64_t> untold;  // numbers of some of those that they did not tell, for --only
   std::uint64_t found_by_check = 0;
   std::uint64_t bad_ends = 0;  // signals, hangs, too much memory
 };
