@@ -129,8 +129,7 @@ std::string with_drawings(std::string body) {
   try {
     drawings = drawings_of(charts);
   } catch (const std::exception& error) {
-    missing =
-        fmt::format("The {} charts of this page are missing: {}", charts.size(), error.what());
+    missing = fmt::format("The charts of this page are missing: {}", error.what());
     fmt::print(stderr, "{}\n", missing);
   }
   std::string out = missing.empty() ? "" : paragraph(missing);

@@ -27,11 +27,12 @@ class PageToolTest : public LabTest {
               "onload = () => {\n  const page = frames[0].document, window = frames[0];\n" +
               "  document.title = 'found ' + JSON.stringify((() => {" + script +
               "})());\n};\n</script>");
-    const ToolRun done = run_with(
-        "chromium",
-        {"--headless", "--no-sandbox", "--disable-gpu", "--allow-file-access-from-files",
-         "--user-data-dir=" + path("browser"), "--dump-dom", "file://" + path("frame.html")},
-        "");
+    const ToolRun done =
+        run_with("chromium",
+                 {"--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+                  "--allow-file-access-from-files", "--user-data-dir=" + path("browser"),
+                  "--dump-dom", "file://" + path("frame.html")},
+                 "");
     EXPECT_EQ(done.code, 0) << done.err;
     const std::size_t begin = done.out.find("<title>found ");
     const std::size_t end = done.out.find("</title>");
