@@ -35,8 +35,9 @@ class InLogTx final : public Tx {
     always_store_apart();
   }
 
-  /// Whether transactions execute in the log from the next begin() on; else they are buffered.
-  void execute_in_log(bool in_log) { wants_log_ = in_log; }
+  /// Whether transactions execute in the log from the next begin() on; else they are buffered, and are what the library's
+  /// are. Requires: none is running.
+  void execute_in_log(bool in_log) { always_store_apart(in_log); }
   /// Whether the running transaction's values are in its log.
   bool in_log() const { return in_log_; }
   std::size_t words_in_log() const { return write_set().size(); }
@@ -54,7 +55,7 @@ class InLogTx final : public Tx {
 
  private:
   void began() override {
-    in_log_ = wants_log_ && !read_only();
+    in_log_ = !read_only();
     if (!in_log_) store_plainly();
   }
   void ended() noexcept override {
@@ -82,7 +83,6 @@ class InLogTx final : public Tx {
 
   UncommittedLog* log_;
   MaskedWrites heap_writes_;
-  bool wants_log_ = true;
   bool in_log_ = false;
 };
 

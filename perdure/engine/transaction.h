@@ -387,10 +387,12 @@ class alignas(kLineBytes) Tx {
 
  protected:
   // ---- what the transaction type of another engine does differently -----------------------------
-  /// All its stores go through put_apart(). Call this in the constructor.
-  void always_store_apart() {
-    always_apart_ = apart_ = begins_specially_ = true;
-    may_be_plain_ = false;
+  /// Whether all stores of its transactions go through put_apart(), from the next one on. Call this
+  /// in the constructor, or when no transaction of it is running.
+  void always_store_apart(bool always = true) {
+    always_apart_ = apart_ = always;
+    begins_specially_ = begins_specially_ || always;
+    may_be_plain_ = !always && !announcing_ && biased_locking_ != nullptr;
   }
   /// Committed words may stand elsewhere than at home: all loads go through committed_word().
   /// Requires: no biased locking.
