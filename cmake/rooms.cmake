@@ -62,17 +62,17 @@ function(perdure_check_headers library)
 endfunction()
 
 # perdure_tests(<folder> [PROVE] [ONE_THREAD <name>...] [LONG <name>...] [LINK <target>...] [ALONE <target>]
-#               [DEFINE <definition>...] [NEEDS <target>...] [APART <name>...]):
+#               [ONE_THREAD_CASES <pattern>...] [LONG_CASES <pattern>...] [DEFINE <definition>...] [NEEDS <target>...] [APART <name>...]):
 # the tests <name>_test.cc of a folder, in one executable, whose cases ctest calls "<folder>/Suite.Case". <name>_slow_test.cc
 # and <name>_tool_test.cc, which judge processes, make executables and labels of their own, slow and tool; all others are
 # quick. PROVE: their label is prove, and ./do test leaves them to ./do prove. ALONE: what they link in place of the library. ONE_THREAD: what ThreadSanitizer has nothing to
-# say of. LONG: what no sanitizer repeats. APART: see perdure_keep_apart. Cases find the commands in the folder that the environment variable PERDURE_BIN
+# say of. LONG: what no sanitizer repeats. ..._CASES: the same of single cases, by the patterns of --gtest_filter. APART: see perdure_keep_apart. Cases find the commands in the folder that the environment variable PERDURE_BIN
 # names.
 function(perdure_tests folder)
   if(NOT PERDURE_TESTS)
     return()
   endif()
-  cmake_parse_arguments(PARSE_ARGV 1 arg "PROVE" "ALONE" "ONE_THREAD;LONG;LINK;DEFINE;NEEDS;APART")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "PROVE" "ALONE" "ONE_THREAD;LONG;ONE_THREAD_CASES;LONG_CASES;LINK;DEFINE;NEEDS;APART")
   set(link ${arg_LINK} perdure_papers perdure::crash perdure_interleave)
   if(arg_ALONE)
     set(link ${arg_ALONE})
@@ -81,12 +81,16 @@ function(perdure_tests folder)
   cmake_path(NORMAL_PATH path)
   file(GLOB files CONFIGURE_DEPENDS ${path}/*_test.cc)
   set(left_out "")
+  set(cases_left_out "")
   if(PERDURE_SANITIZE)
     list(APPEND left_out ${arg_LONG})
+    list(APPEND cases_left_out ${arg_LONG_CASES})
   endif()
   if(PERDURE_SANITIZE STREQUAL "thread")
     list(APPEND left_out ${arg_ONE_THREAD})
+    list(APPEND cases_left_out ${arg_ONE_THREAD_CASES})
   endif()
+  list(JOIN cases_left_out ":" cases_left_out)
   foreach(name IN LISTS arg_APART)
     perdure_keep_apart(${path}/${name}_test.cc)
   endforeach()
@@ -119,12 +123,12 @@ function(perdure_tests folder)
       if(arg_PROVE)
         set(kind prove)
       endif()
-      perdure_test_executable(${name} ${prefix} ${kind} "${${label}}" "${link}" "${arg_DEFINE}" "${arg_NEEDS}")
+      perdure_test_executable(${name} ${prefix} ${kind} "${${label}}" "${link}" "${arg_DEFINE}" "${arg_NEEDS}" "-${cases_left_out}")
     endif()
   endforeach()
 endfunction()
 
-function(perdure_test_executable target prefix label files link define needs)
+function(perdure_test_executable target prefix label files link define needs filter)
   # Compiling is most of what tests cost: optimized, they take up to four times as long to compile, and run no faster, as
   # the library that they call is optimized.
   set(test_optimization -O0)
@@ -153,8 +157,8 @@ function(perdure_test_executable target prefix label files link define needs)
   endforeach()
   set(bin PERDURE_BIN=${CMAKE_RUNTIME_OUTPUT_DIRECTORY})
   if(NOT PERDURE_SANITIZE MATCHES "address")
-    gtest_discover_tests(${target} TEST_PREFIX ${prefix}/ DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
-      PROPERTIES LABELS ${label} TIMEOUT 900 ENVIRONMENT ${bin})
+    gtest_discover_tests(${target} TEST_PREFIX ${prefix}/ TEST_FILTER "${filter}" DISCOVERY_MODE PRE_TEST
+      DISCOVERY_TIMEOUT 60 PROPERTIES LABELS ${label} TIMEOUT 900 ENVIRONMENT ${bin})
     return()
   endif()
   # With AddressSanitizer a program takes a quarter of a second to start, longer than most cases: some ten share a process.
@@ -163,7 +167,7 @@ function(perdure_test_executable target prefix label files link define needs)
   math(EXPR shards "2 * ${shards}")
   foreach(shard RANGE 1 ${shards})
     math(EXPR index "${shard} - 1")
-    add_test(NAME ${target}/${shard} COMMAND ${target} --gtest_brief=1)
+    add_test(NAME ${target}/${shard} COMMAND ${target} --gtest_brief=1 --gtest_filter=${filter})
     set_tests_properties(${target}/${shard} PROPERTIES LABELS ${label} TIMEOUT 900
       ENVIRONMENT "${bin};GTEST_TOTAL_SHARDS=${shards};GTEST_SHARD_INDEX=${index}")
   endforeach()

@@ -81,7 +81,6 @@ class LargeTransactions : public ::testing::Test {
 };
 
 TEST_F(LargeTransactions, AreThereAfterAKill) {
-  if (testing::kThreadSanitizer) GTEST_SKIP() << "of one thread";
   create();
   const std::uint64_t rounds = kSanitized ? 1 : 3;  // a slow one takes a minute
   for (std::uint64_t number = 1; number <= rounds; ++number) {
@@ -102,7 +101,6 @@ TEST_F(LargeTransactions, AreThereAfterAKill) {
 }
 
 TEST_F(LargeTransactions, ThatFailLeaveNothing) {
-  if (testing::kThreadSanitizer) GTEST_SKIP() << "of one thread";
   create();
   {
     Pool pool = Pool::open(path_, options()).value();
