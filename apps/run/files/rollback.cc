@@ -162,13 +162,14 @@ void TakingBack::take_back(UndoFile& file) {
     order += each.offsets().size();
   }
   int run = 0;
-  std::optional<std::uint64_t> taken;  // back, down to this offset, but not settled
+  constexpr std::uint64_t kNothing = ~std::uint64_t{0};
+  std::uint64_t taken = kNothing;  // back, down to this offset, but not settled
   for (std::size_t index = 0; index < offsets.size(); ++index) {
     const UndoRecord record = file.read(offsets[index]);
     const int kind = run_of(record.body.kind);
-    if (taken && (kind == 0 || kind != run)) {
-      settle(file, *taken);
-      taken.reset();
+    if (taken != kNothing && (kind == 0 || kind != run)) {
+      settle(file, taken);
+      taken = kNothing;
     }
     run = kind;
     if (power) will_change(record);
@@ -180,7 +181,7 @@ void TakingBack::take_back(UndoFile& file) {
       file.cut(offsets[index], false);
     }
   }
-  if (taken && options_.newest_first) settle(file, *taken);
+  if (taken != kNothing && options_.newest_first) settle(file, taken);
 }
 
 // Remembers on which file system a record's change is: that one is synced before the record is cut off.
