@@ -14,6 +14,9 @@
    Accesses of 16 bytes and more come as records of 8 bytes. An atomic read-modify-write is a load
    and a store, but only a store in a program with several threads.
 
+   The end-of-epoch instruction (papers/thynvm/memory/marks.h) comes as a store to
+   PERDURE_MARK_END_EPOCH_WORD.
+
    Only the process that qemu started is recorded, not its children. */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -215,14 +218,35 @@ static void on_access(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t addres
   record_access(info, address);
 }
 
+static void on_end_of_epoch(unsigned vcpu, void* user) {
+  (void)vcpu;
+  (void)user;
+  lock_if_shared();
+  if (s.phase == RECORDING)
+    record(PERDURE_MARK_END_EPOCH_WORD | (uint64_t)3 << 48 | (uint64_t)STORE << 51);
+  unlock_if_shared();
+}
+
+static bool ends_epoch(const struct qemu_plugin_insn* instruction) {
+  static const unsigned char bytes[] = PERDURE_END_EPOCH_BYTES;
+  return qemu_plugin_insn_size(instruction) == sizeof bytes &&
+         memcmp(qemu_plugin_insn_data(instruction), bytes, sizeof bytes) == 0;
+}
+
 static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb* block) {
   const size_t count = qemu_plugin_tb_n_insns(block);
   (void)id;
   if (s.phase == SILENT) return;
   qemu_plugin_register_vcpu_tb_exec_cb(block, on_block, QEMU_PLUGIN_CB_NO_REGS, pack_block(block));
-  for (size_t i = 0; i < count; ++i)
-    qemu_plugin_register_vcpu_mem_cb(qemu_plugin_tb_get_insn(block, i), on_access,
-                                     QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW, NULL);
+  for (size_t i = 0; i < count; ++i) {
+    struct qemu_plugin_insn* instruction = qemu_plugin_tb_get_insn(block, i);
+    if (ends_epoch(instruction))
+      qemu_plugin_register_vcpu_insn_exec_cb(instruction, on_end_of_epoch, QEMU_PLUGIN_CB_NO_REGS,
+                                             NULL);
+    else
+      qemu_plugin_register_vcpu_mem_cb(instruction, on_access, QEMU_PLUGIN_CB_NO_REGS,
+                                       QEMU_PLUGIN_MEM_RW, NULL);
+  }
 }
 
 /* Called by the thread that makes another, before that runs. */

@@ -48,6 +48,8 @@ void qemu_plugin_register_vcpu_tb_exec_cb(struct qemu_plugin_tb*, execution_cb,
 void qemu_plugin_register_vcpu_mem_cb(struct qemu_plugin_insn*, memory_cb,
                                       enum qemu_plugin_cb_flags, enum qemu_plugin_mem_rw,
                                       void* user);
+void qemu_plugin_register_vcpu_insn_exec_cb(struct qemu_plugin_insn*, execution_cb,
+                                            enum qemu_plugin_cb_flags, void* user);
 void qemu_plugin_register_vcpu_tb_exec_inline(struct qemu_plugin_tb*, enum qemu_plugin_op,
                                               void* word, uint64_t operand);
 void qemu_plugin_register_vcpu_syscall_cb(qemu_plugin_id_t, system_call_cb);
@@ -59,5 +61,6 @@ size_t qemu_plugin_tb_n_insns(const struct qemu_plugin_tb*);
 struct qemu_plugin_insn* qemu_plugin_tb_get_insn(const struct qemu_plugin_tb*, size_t index);
 uint64_t qemu_plugin_insn_vaddr(const struct qemu_plugin_insn*);
 size_t qemu_plugin_insn_size(const struct qemu_plugin_insn*);
+const void* qemu_plugin_insn_data(const struct qemu_plugin_insn*);
 unsigned qemu_plugin_mem_size_shift(qemu_plugin_meminfo_t);
 bool qemu_plugin_mem_is_store(qemu_plugin_meminfo_t);

@@ -2,7 +2,9 @@
 // The paper's two key-value stores, on this library's containers without persistence: under the
 // simulator it is the memory system that makes them persistent.
 //
-//   perdure_guest_kv hash|rbtree --value N --operations N --seed S
+//   perdure_guest_kv hash|rbtree --value N --operations N --seed S --end-epoch N
+//
+// With --end-epoch, the program ends its epoch after each N operations, so that they are durable.
 //
 // An operation is a request of the authors' programs: a random key is looked up; what is found is
 // compared and deleted, else a value is inserted. Keys are as many as values fit into 32 MB (16 and
@@ -15,11 +17,11 @@
 #include <cstring>
 #include <string_view>
 
+#include "papers/thynvm/guest/measured.h"
 #include "perdure/container/hash_map.h"
 #include "perdure/container/rb_map.h"
 #include "perdure/tx.h"
 #include "sim/crash/choices.h"
-#include "papers/thynvm/guest/measured.h"
 
 namespace {
 
@@ -31,6 +33,7 @@ struct Options {
   std::uint64_t value_bytes = 64;
   std::uint64_t operations = 0;  // 0: as many as keys
   std::uint64_t seed = 1;
+  std::uint64_t end_epoch = 0;  // after so many operations each; 0: never
 };
 
 constexpr std::uint64_t megabytes_of(std::uint64_t value_bytes) {
@@ -68,6 +71,7 @@ std::uint64_t run(Map& map, const Options& options) {
       map.put(tx, key, value);
     }
     measured_operation();
+    if (options.end_epoch != 0 && (i + 1) % options.end_epoch == 0) measured_end_epoch();
   }
   return found;
 }
@@ -87,7 +91,7 @@ std::uint64_t run_sized(const Options& options) {
 int usage() {
   std::fputs(
       "usage: perdure_guest_kv hash|rbtree [--value 16|64|256|1024|4096] [--operations N] [--seed "
-      "S]\n",
+      "S] [--end-epoch N]\n",
       stderr);
   return 2;
 }
@@ -108,6 +112,8 @@ int main(int argc, char** argv) {  // NOLINT(bugprone-exception-escape): an erro
       options.operations = number;
     } else if (name == "--seed") {
       options.seed = number;
+    } else if (name == "--end-epoch") {
+      options.end_epoch = number;
     } else {
       return usage();
     }

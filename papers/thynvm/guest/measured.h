@@ -29,6 +29,11 @@ static inline void measured_operation(void) {
   *(volatile uint64_t*)(uintptr_t)PERDURE_MARK_OPERATION_WORD = 1;
 }
 
+/* Ends the epoch: when it returns, all that was stored before it would survive a power cut. */
+static inline void measured_end_epoch(void) {
+  __asm__ volatile(PERDURE_END_EPOCH_INSTRUCTION ::: "memory");
+}
+
 /* The number in argv[index], or `otherwise` where there is none. */
 static inline long number_argument(int argc, char** argv, int index, long otherwise) {
   return index < argc ? strtol(argv[index], NULL, 10) : otherwise;

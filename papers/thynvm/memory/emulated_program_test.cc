@@ -14,6 +14,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "papers/thynvm/memory/marks.h"
+
 namespace perdure::memory {
 namespace {
 
@@ -111,6 +113,26 @@ TEST_F(EmulatedProgramTest, EveryAccessArrivesInOrder) {
   }
   EXPECT_EQ(stores, 100'000U);
   EXPECT_EQ(loads, 100'000U);
+}
+
+TEST_F(EmulatedProgramTest, TheEndOfEpochInstructionStandsBetweenTheStores) {
+  Launch launch = compiled(
+      "#include <sys/mman.h>\nint main(void) { volatile long *at = mmap((void *)0x600000000000, "
+      "4096, 3, 0x32, -1, 0);\nfor (int i = 0; i < 50; ++i) { at[i] = i; __asm__ "
+      "volatile(\"nopl 0x70657264(%%rax)\\n nopl 0x70657265(%%rax)\" ::: \"memory\"); }\n"
+      "return 0; }\n");
+  EmulatedProgram program(launch);
+  std::uint64_t stores = 0, ends = 0;
+  for (auto batch = program.next(); !batch.empty(); batch = program.next()) {
+    for (const Access access : batch) {
+      if (access.kind() != AccessKind::kStore) continue;
+      if (access.address() == 0x600000000000 + 8 * stores) ++stores;
+      if (access.address() != PERDURE_MARK_END_EPOCH_WORD) continue;
+      ++ends;
+      ASSERT_EQ(stores, ends);
+    }
+  }
+  EXPECT_EQ(ends, 50U);
 }
 
 TEST_F(EmulatedProgramTest, TwoRunsGiveTheSameRecords) {

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "perdure/error.h"
 #include "papers/thynvm/memory/marks.h"
+#include "perdure/error.h"
 
 namespace perdure::memory {
 namespace {
@@ -18,7 +18,7 @@ std::uint64_t bytes_of_store(std::uint64_t position) {
 }
 
 bool is_mark(std::uint64_t address) {
-  return address - PERDURE_MARK_BEGIN_WORD <= PERDURE_MARK_OPERATION_WORD - PERDURE_MARK_BEGIN_WORD;
+  return address - PERDURE_MARK_BEGIN_WORD <= PERDURE_MARK_END_EPOCH_WORD - PERDURE_MARK_BEGIN_WORD;
 }
 
 }  // namespace
@@ -205,9 +205,52 @@ void Machine::end_epoch() {
   given_.clear();
 }
 
+// The end-of-epoch instruction. The paper's section 6 has the program force ThyNVM to end an epoch so that
+// data is persistent; as the program has no other way to know when it is, the core stands still until the
+// checkpoint is complete. Where the caches are not flushed at an epoch's end (the published code, which has
+// no such instruction), they are flushed here all the same: what lies in them would not be durable, and
+// tables that fill meanwhile end epochs as they always do.
+void Machine::end_epoch_for_program() {
+  ++ended_by_program_;
+  if (system_ == System::kDram || system_ == System::kNvm) return;
+  const Time began = now_;
+  const auto counted = [&] {
+    return memory_->epochs().stopped + memory_->epochs().waited + flush_time_;
+  };
+  const Time counted_before = counted();
+  now_ = memory_->finish(now_);
+  if (!model_.flush_at_epoch_end) {
+    for (Cache* cache : {&l1d_, &l2_, &l3_}) flush(*cache);
+    now_ = memory_->finish(now_);
+  }
+  end_epoch();
+  now_ = memory_->finish(now_);
+  instruction_time_ += now_ - began - (counted() - counted_before);
+}
+
+// With contents. What the program stored is durable by now, in an epoch that has been committed.
+void Machine::note_promise() {
+  for (const std::uint64_t line : unpromised_) {
+    Line durable = safe_.read(line);
+    for (const Ended& ended : ended_) {
+      if (ended.epoch > memory_->committed()) break;
+      if (const auto given = ended.given.find(line); given != ended.given.end())
+        durable = given->second;
+    }
+    if (wrong_.empty() && durable != program_.read(line))
+      wrong_ = "line " + std::to_string(line) +
+               " is not durable after the end-of-epoch instruction at record " +
+               std::to_string(position_);
+  }
+  unpromised_.clear();
+  promised_ = position_;
+  if (!memory_->has_taken_cut()) promised_at_set_cut_ = position_;
+}
+
 void Machine::finish() {
   run_time_ = now_;
-  run_stood_ = memory_->epochs().stopped + memory_->epochs().waited + flush_time_;
+  run_stood_ =
+      memory_->epochs().stopped + memory_->epochs().waited + flush_time_ + instruction_time_;
   if (system_ == System::kDram || system_ == System::kNvm) return;
   while (memory_->is_busy(now_)) now_ += cycles_of_us(1);
   end_epoch();
@@ -219,6 +262,11 @@ void Machine::finish() {
 void Machine::note_mark(std::uint64_t address) {
   if (address == PERDURE_MARK_OPERATION_WORD) {
     ++operations_;
+    return;
+  }
+  if (address == PERDURE_MARK_END_EPOCH_WORD) {
+    end_epoch_for_program();
+    if (with_contents_ && system_ != System::kDram && system_ != System::kNvm) note_promise();
     return;
   }
   operations_ = 0;
@@ -233,6 +281,7 @@ void Machine::store_bytes(std::uint64_t address, unsigned bytes) {
     const unsigned part = unsigned(std::min<std::uint64_t>(bytes - done, kLineBytes - at));
     const std::uint64_t number = physical((address + done) / kLineBytes);
     stored_.insert(number);
+    unpromised_.insert(number);
     Line& line = program_.at(number);
     for (unsigned i = 0; i < part; ++i)
       line[at + i] = static_cast<unsigned char>(value >> (done + i) % 8 * 8);
@@ -254,7 +303,9 @@ Results Machine::results() const {
   all.nvm_bytes = memory_->nvm().writes() * kLineBytes;
   all.traffic = memory_->traffic();
   all.epochs = memory_->epochs();
+  all.ended_by_program = ended_by_program_;
   all.epochs.stopped += flush_time_;
+  all.epochs.waited += instruction_time_;
   all.stood = run_time_ != 0 ? run_stood_ : all.epochs.stopped + all.epochs.waited;
 
   const Results& from = before_mark_;
@@ -266,6 +317,7 @@ Results Machine::results() const {
   all.l3_misses -= from.l3_misses;
   all.time -= from.time;
   all.stood -= from.stood;
+  all.ended_by_program -= from.ended_by_program;
   all.nvm_bytes -= from.nvm_bytes;
   all.traffic.cpu_lines -= from.traffic.cpu_lines;
   all.traffic.cpu_to_nvm -= from.traffic.cpu_to_nvm;
@@ -287,11 +339,12 @@ Results Machine::results() const {
 // ---- Power cuts -------------------------------------------------------------------------------------
 
 std::string Machine::cut_power(std::mt19937_64& random) {
-  return judge(memory_->cut(now_, random));
+  return judge(memory_->cut(now_, random), promised_);
 }
 
 void Machine::cut_power_after_writes(std::uint64_t writes, std::uint64_t seed) {
   cut_is_set_ = true;
+  promised_at_set_cut_ = promised_;
   memory_->cut_after_writes(writes, seed);
 }
 
@@ -299,16 +352,21 @@ std::optional<std::string> Machine::cut_taken() {
   std::optional<Cut> cut = memory_->taken_cut();
   if (!cut) return {};
   cut_is_set_ = false;
-  return judge(std::move(*cut));
+  return judge(std::move(*cut), promised_at_set_cut_);
 }
 
 // The newest committed epoch must come back, or one that has ended since: of a checkpoint whose last write
 // was under way, either outcome is right.
-std::string Machine::judge(Cut cut) {
+std::string Machine::judge(Cut cut, std::uint64_t promised) {
   while (!ended_.empty() && ended_.front().epoch <= cut.committed) forget_oldest();
   if (!ended_.empty()) ++cuts_of_unfinished_;
   const Recovery found = memory_->recover(std::move(cut.left));
   cuts_of_epochs_ += found.epoch != 0 ? 1 : 0;
+  recovered_position_ = found.position;
+  if (found.position < promised)
+    return "the core would go on at record " + std::to_string(found.position) +
+           ", before the end-of-epoch instruction at record " + std::to_string(promised) +
+           ", which had been executed";
   std::uint64_t epoch = safe_epoch_, position = safe_position_;
   std::size_t newer = 0;  // ended epochs that came back although they had not been committed
   for (; newer < ended_.size() && ended_[newer].epoch <= found.epoch; ++newer) {

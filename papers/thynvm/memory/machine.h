@@ -46,7 +46,8 @@ struct Results {
   std::uint64_t l1_misses = 0, l2_misses = 0, l3_misses = 0;
   std::uint64_t operations = 0;  // marked by the program
   Time time = 0;
-  Time stood = 0;  // of that, without the last epoch's end: stops and waits
+  Time stood = 0;                      // of that, without the last epoch's end: stops and waits
+  std::uint64_t ended_by_program = 0;  // end-of-epoch instructions
   std::uint64_t footprint_bytes = 0;
   std::uint64_t nvm_bytes = 0;  // accepted by the device, whatever the cause
   Traffic traffic;
@@ -87,7 +88,10 @@ class Machine {
   std::uint64_t cuts_of_unfinished_checkpoints() const { return cuts_of_unfinished_; }
   /// Cuts after which an epoch came back, not the state before anything ran.
   std::uint64_t cuts_of_epochs() const { return cuts_of_epochs_; }
-  /// With contents: the first line that was read and was not what was stored last; empty: none.
+  /// Where the core would have gone on after the last cut.
+  std::uint64_t recovered_position() const { return recovered_position_; }
+  /// With contents: the first line that was read and was not what was stored last, or that was not durable
+  /// after an end-of-epoch instruction; empty: none.
   const std::string& wrong() const { return wrong_; }
 
  private:
@@ -109,7 +113,9 @@ class Machine {
   void flush(Cache& cache);
   void flush_dirtied_caches();
   void end_epoch();
-  std::string judge(Cut cut);
+  void end_epoch_for_program();
+  void note_promise();
+  std::string judge(Cut cut, std::uint64_t promised);
   void forget_oldest();
   std::uint64_t physical(std::uint64_t virtual_line);
 
@@ -124,7 +130,9 @@ class Machine {
   std::uint64_t instructions_ = 0, loads_ = 0, stores_ = 0;
   std::uint64_t l1_misses_ = 0, l2_misses_ = 0, l3_misses_ = 0;
   std::uint64_t operations_ = 0;
+  std::uint64_t ended_by_program_ = 0;
   Time flush_time_ = 0;
+  Time instruction_time_ = 0;  // end-of-epoch instructions: what is counted nowhere else
   // When finish() was called, and how long the core had stood still by then; 0: not yet.
   Time run_time_ = 0, run_stood_ = 0;
   bool flush_due_ = false;
@@ -138,6 +146,11 @@ class Machine {
   std::vector<Ended> ended_;                       // epochs after that one
   std::unordered_map<std::uint64_t, Line> given_;  // in the epoch that runs
   std::unordered_set<std::uint64_t> stored_;       // lines, in the epoch that runs
+  std::unordered_set<std::uint64_t> unpromised_;   // lines, since the last end-of-epoch instruction
+  // The newest end-of-epoch instruction that had been executed, now and when the set cut was taken: the core
+  // goes on behind it.
+  std::uint64_t promised_ = 0, promised_at_set_cut_ = 0;
+  std::uint64_t recovered_position_ = 0;
   std::string wrong_;  // the first line that was read and was not what was stored
   std::uint64_t cuts_of_unfinished_ = 0, cuts_of_epochs_ = 0;
   bool cut_is_set_ = false;

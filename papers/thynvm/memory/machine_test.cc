@@ -359,5 +359,41 @@ TEST(StrictStops, OfThyNvmWithOneBlock) {
   EXPECT_EQ(machine.results().epochs.stopped, kLookup);
 }
 
+// ---- The end-of-epoch instruction ---------------------------------------------------------------------
+
+Access end_of_epoch() { return store(PERDURE_MARK_END_EPOCH_WORD); }
+
+TEST(EndOfEpochInstruction, TakesNoTimeOnIdealMemory) {
+  for (const System system : {System::kDram, System::kNvm}) {
+    Machine machine(system, Model::of(Reading::kStrict), true);
+    run_one(machine, store(kBase));
+    EXPECT_EQ(time_of(machine, {end_of_epoch()}), 1U);
+    EXPECT_EQ(machine.results().ended_by_program, 1U);
+    EXPECT_EQ(machine.results().stores, 1U) << "it is no access";
+    EXPECT_THAT(machine.wrong(), IsEmpty());
+  }
+}
+
+// And it waits until the checkpoint is complete: an epoch that ends by itself does not.
+TEST(EndOfEpochInstruction, IsTimeInWhichTheCoreStandsStill) {
+  for (const Reading reading : {Reading::kStrict, Reading::kPaperCode}) {
+    for (const System system :
+         {System::kJournal, System::kShadow, System::kThyNvm, System::kThyNvmOverlap}) {
+      Machine machine(system, Model::of(reading), false);
+      machine.run(sweep(AccessKind::kStore, 100));
+      const Time stood = machine.results().stood;
+      const Time took = time_of(machine, {end_of_epoch()});
+      const Results results = machine.results();
+      EXPECT_EQ(results.stood - stood, took - Model::of(reading).cycles_per_instruction)
+          << system_name(system);
+      EXPECT_EQ(results.epochs.epochs, 1U) << system_name(system);
+      EXPECT_EQ(results.traffic.cpu_lines, 100U) << system_name(system);
+      if (system == System::kThyNvm) {
+        EXPECT_GT(took, kNvmMiss) << "its header's way to NVM";
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace perdure::memory

@@ -84,6 +84,7 @@ class MemorySystem {
   }
   /// Power is cut when NVM has accepted so many more writes; taken_cut() then has it.
   void cut_after_writes(std::uint64_t writes, std::uint64_t seed);
+  bool has_taken_cut() const { return taken_.has_value(); }
   std::optional<Cut> taken_cut() { return std::exchange(taken_, std::nullopt); }
   /// Requires: this system outlives what is returned.
   virtual Recovery recover(Contents left) const = 0;

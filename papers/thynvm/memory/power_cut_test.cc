@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "papers/thynvm/memory/machine.h"
+#include "papers/thynvm/memory/marks.h"
 #include "papers/thynvm/memory/small_machine_test.h"
 
 namespace perdure::memory {
@@ -61,6 +62,48 @@ TEST_P(PowerCut, RecoversTheEndOfTheNewestSafeEpoch) {
   }
   std::printf("  %llu cuts, %llu of them in running checkpoints, %llu epochs\n",
               (unsigned long long)cuts, (unsigned long long)unfinished, (unsigned long long)epochs);
+}
+
+// The end-of-epoch instruction (section 6): a cut right after it, and ever after, finds the core behind it;
+// a cut while it is being executed finds one of the two epochs. Before it the same stores were not safe.
+TEST_P(PowerCut, SparesWhatIsBeforeAnEndOfEpochInstruction) {
+  const auto [system, reading] = GetParam();
+  const Access end_epoch = Access::of(AccessKind::kStore, PERDURE_MARK_END_EPOCH_WORD, 3, 1);
+  std::uint64_t inside = 0, lost_without_it = 0, instructions = 0;
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    std::mt19937_64 random(seed);
+    Machine machine(system, small_model(reading), true);
+    for (int part = 0; part < 40; ++part) {
+      const testing::ScopedTrace trace(
+          __FILE__, __LINE__, "seed " + std::to_string(seed) + ", part " + std::to_string(part));
+      machine.run(mixed_accesses(random, 1 + random() % 60));
+      if (const auto taken = machine.cut_taken()) {
+        ASSERT_THAT(*taken, IsEmpty());
+      }
+      ASSERT_THAT(machine.cut_power(random), IsEmpty());
+      lost_without_it += machine.recovered_position() < machine.position() ? 1 : 0;
+      machine.cut_power_after_writes(1 + random() % 60, random());
+      machine.run({&end_epoch, 1});
+      if (const auto taken = machine.cut_taken()) {
+        ++inside;
+        ASSERT_THAT(*taken, IsEmpty());
+      }
+      const std::uint64_t behind = machine.position();
+      ++instructions;
+      ASSERT_THAT(machine.cut_power(random), IsEmpty());
+      ASSERT_EQ(machine.recovered_position(), behind);
+      machine.run(mixed_accesses(random, 1 + random() % 20));
+      if (const auto taken = machine.cut_taken()) {
+        ASSERT_THAT(*taken, IsEmpty());
+      }
+      ASSERT_THAT(machine.cut_power(random), IsEmpty());
+      ASSERT_GE(machine.recovered_position(), behind);
+      ASSERT_THAT(machine.wrong(), IsEmpty());
+    }
+    EXPECT_EQ(machine.results().ended_by_program, 40U);
+  }
+  EXPECT_GT(inside, 100U);
+  EXPECT_GT(lost_without_it, instructions / 2);
 }
 
 INSTANTIATE_TEST_SUITE_P(Systems, PowerCut,

@@ -11,9 +11,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "perdure/error.h"
+#include "papers/thynvm/memory/experiment.h"
 #include "papers/thynvm/memory/inputs.h"
 #include "papers/thynvm/memory/marks.h"
+#include "perdure/error.h"
 #include "tools/parts.h"
 
 namespace perdure::memory {
@@ -111,6 +112,36 @@ TEST(KeyValueGuest, MarksItsBeginAndEachOperation) {
       if (error.code() != Code::kNotFound) throw;
       GTEST_SKIP() << error.what();
     }
+  }
+}
+
+// The instruction of a compiled program: the plug-in finds it, the machine executes it, and a power cut
+// after it loses nothing that was before it (Machine holds every cut to that).
+TEST(KeyValueGuest, EndsItsEpochsByAnInstruction) {
+  Launch launch;
+  try {
+    launch.program = tools::find_part("perdure_guest_kv");
+    launch.arguments = {"hash", "--value", "64", "--operations", "300", "--end-epoch", "20"};
+    launch.skip_to_mark = true;
+    EmulatedProgram emulated(launch);
+    Experiment experiment;
+    for (const Reading reading : {Reading::kPaperCode, Reading::kStrict})
+      for (const System system : {System::kDram, System::kJournal, System::kShadow, System::kThyNvm,
+                                  System::kThyNvmOverlap})
+        experiment.setups.push_back({system, Model::of(reading)});
+    experiment.cuts.wanted = 30;
+    for (const Outcome& outcome : run_experiment(experiment, emulated)) {
+      const std::string_view name = system_name(outcome.setup.system);
+      EXPECT_EQ(outcome.results.operations, 300U);
+      EXPECT_EQ(outcome.results.ended_by_program, 15U) << name;
+      EXPECT_THAT(outcome.violations, testing::IsEmpty()) << name;
+      if (outcome.setup.system == System::kDram) continue;
+      EXPECT_GE(outcome.results.epochs.epochs, 15U) << name;
+      EXPECT_GT(outcome.cuts_of_epochs, 10U) << name;
+    }
+  } catch (const Exception& error) {
+    if (error.code() != Code::kNotFound) throw;
+    GTEST_SKIP() << error.what();
   }
 }
 
