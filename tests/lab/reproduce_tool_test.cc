@@ -99,8 +99,8 @@ const std::vector<Paper> kPapers = {
      0},
     {"thynvm",
      "streaming",
-     {"figure7", "figure8", "schemes", "epochs", "figure9", "figure10", "figure11", "programs",
-      "figure12", "epoch-length", "nvm-latency", "banks"},
+     {"figure7", "figure8", "schemes", "epochs", "compiled", "figure9", "figure10", "figure11",
+      "programs", "figure12", "epoch-length", "nvm-latency", "banks", "end-of-epoch"},
      0,
      0}};
 

@@ -116,11 +116,13 @@ const std::vector<Paper>& papers() {
        false,
        {
            {{"figure7", "figure8", "schemes", "epochs"}, thynvm::measure_micro},
+           {{"compiled"}, one_section<thynvm::measure_compiled>},
            {{"figure9", "figure10"}, thynvm::measure_stores},
            {{"figure11", "programs"}, thynvm::measure_programs},
            {{"figure12"}, one_section<thynvm::measure_table_sizes>},
            {{"epoch-length", "nvm-latency"}, thynvm::measure_sensitivity},
            {{"banks"}, one_section<thynvm::measure_banks>},
+           {{"end-of-epoch"}, one_section<thynvm::measure_end_of_epoch>},
        },
        MemoryModel::kSimulated},
   };

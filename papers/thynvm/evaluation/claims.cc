@@ -157,6 +157,19 @@ void judge_micro(Section& section, Reading reading) {
   }
 }
 
+void judge_compiled(Section& section, Reading reading) {
+  Sentence best(section, in(reading, paper::kMicroBest));
+  for (const System other : {System::kJournal, System::kShadow})
+    best.holds_for_each(fmt::format("quicker than {} with every program", name_of(other)),
+                        everywhere(section,
+                                   [&](double x) {
+                                     return reproduce::ratio_at(
+                                         section, series_name(reading, System::kThyNvm),
+                                         series_name(reading, other), x);
+                                   }),
+                        below(1));
+}
+
 void judge_overlap(Section& section, Reading reading) {
   Sentence best(section, in(reading, "ours: with everything overlapped it is the quickest of all"),
                 true);

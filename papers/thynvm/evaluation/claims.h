@@ -12,6 +12,8 @@ namespace perdure::bench::thynvm {
 
 /// Figure 7: time, Ideal DRAM 1; beside it "paper: <system>".
 void judge_micro(Section& section, Reading reading);
+/// The same sentence's clauses on the patterns as programs, at whatever places the section has.
+void judge_compiled(Section& section, Reading reading);
 /// A goal of ours, not the paper's: its protocol with all that can overlap is the quickest in every pattern.
 void judge_overlap(Section& section, Reading reading);
 /// Figure 8: bytes for a byte, and "<reading>: <system>, stopped".

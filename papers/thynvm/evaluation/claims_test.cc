@@ -48,6 +48,13 @@ TEST(ThyNvmClaims, Figure7) {
                        2);
 }
 
+TEST(ThyNvmClaims, Compiled) {
+  Section section = section_of("", {1, 2, 3}, twice("", paper::kFigure7, "x Ideal DRAM", 1));
+  expect_swaps_noticed(
+      section, kStrict(judge_compiled),
+      {{"strict: thynvm", "strict: shadow"}, {"strict: thynvm", "strict: journal"}}, 0);
+}
+
 // With invented values of ours that reach the goal beside the paper's bars.
 TEST(ThyNvmClaims, TheGoalOfOverlapCanBeReachedAndMissed) {
   Section section = section_of("", {1, 2, 3}, twice("", paper::kFigure7, "x Ideal DRAM", 1));

@@ -26,6 +26,8 @@ using reproduce::Settings;
 
 /// Figures 7 and 8, the single schemes, and how long epochs are: views of the same runs.
 std::vector<Section> measure_micro(const Settings& settings);
+/// The patterns of Figure 7 as compiled programs, and sliding as the authors' program has it.
+Section measure_compiled(const Settings& settings);
 /// Figures 9 and 10.
 std::vector<Section> measure_stores(const Settings& settings);
 /// Figure 11, and programs that the paper has not.
@@ -35,6 +37,8 @@ Section measure_table_sizes(const Settings& settings);
 /// Not in the paper: longer and shorter epochs, slower and faster NVM; and other banks and queues.
 std::vector<Section> measure_sensitivity(const Settings& settings);
 Section measure_banks(const Settings& settings);
+/// What the end-of-epoch instruction of section 6 costs; not in the paper.
+Section measure_end_of_epoch(const Settings& settings);
 
 // ---- what they share ----------------------------------------------------------------------------------------------------------
 

@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "perdure/error.h"
 #include "papers/thynvm/memory/generators.h"
 #include "papers/thynvm/memory/programs.h"
 #include "papers/thynvm/memory/trace_file.h"
+#include "perdure/error.h"
 #include "tools/parts.h"
 
 namespace perdure::memory {
@@ -40,13 +40,30 @@ Workload make_store(const std::string& name, const WorkloadOptions& options) {
                       "--operations",
                       std::to_string(options.operations),
                       "--seed",
-                      std::to_string(options.seed)};
+                      std::to_string(options.seed),
+                      "--end-epoch",
+                      std::to_string(options.end_epoch)};
   launch.skip_to_mark = true;
   launch.plugin = options.plugin;
   const std::string what = (name == "hash" ? "perdure::hash_map" : "perdure::rb_map") +
                            std::string(", values of ") + std::to_string(options.value_bytes) +
                            " bytes, " + std::to_string(options.operations) + " operations";
   return emulated(name, what, launch, nullptr);
+}
+
+constexpr std::string_view kCompiled = "-compiled";
+constexpr const char* kCompiledPatterns[] = {"random", "streaming", "sliding", "sweeping"};
+
+Workload make_compiled(const std::string& pattern, const WorkloadOptions& options) {
+  Launch launch;
+  launch.program = tools::find_part("perdure_guest_micro");
+  launch.arguments = {pattern, std::to_string(options.factor), std::to_string(options.seed)};
+  launch.skip_to_mark = true;
+  launch.plugin = options.plugin;
+  return emulated(pattern + std::string(kCompiled),
+                  pattern + ", a compiled program, " + std::to_string(options.factor) +
+                      " times the smallest size",
+                  launch, nullptr);
 }
 
 }  // namespace
@@ -56,6 +73,10 @@ std::vector<WorkloadName> workload_names() {
       {"random", "reads and writes random blocks of windows of 16 MB (--factor)"},
       {"streaming", "writes a large array once, reading random blocks of it (--factor)"},
       {"sliding", "a working set of 16 MB that slides through an array (--factor)"},
+      {"random-compiled", "the same three patterns as programs (--factor)"},
+      {"streaming-compiled", ""},
+      {"sliding-compiled", ""},
+      {"sweeping-compiled", "sliding, with its window written and read from end to end (--factor)"},
       {"hash", "key-value store on perdure::hash_map (--value, --operations)"},
       {"rbtree", "key-value store on perdure::rb_map (--value, --operations)"}};
   for (const MeasuredProgram& program : measured_programs()) {
@@ -74,6 +95,8 @@ Workload make_workload(const std::string& name, const WorkloadOptions& options) 
                              std::to_string(source->array_bytes() >> 20) + " MB";
     return {name, what, std::move(source), nullptr, nullptr};
   }
+  for (const std::string pattern : kCompiledPatterns)
+    if (name == pattern + std::string(kCompiled)) return make_compiled(pattern, options);
   if (name == "hash" || name == "rbtree") return make_store(name, options);
   const auto programs = measured_programs();
   if (std::none_of(programs.begin(), programs.end(),

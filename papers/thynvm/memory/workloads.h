@@ -18,6 +18,7 @@ struct WorkloadOptions {
   std::uint64_t seed = 1;
   std::uint32_t value_bytes = 256;  // of the key-value stores
   std::uint64_t operations = 20'000;
+  std::uint64_t end_epoch = 0;  // theirs: after so many operations each an end-of-epoch instruction
   std::uint64_t instructions = 100'000'000;  // of programs: at most so many, after the skipped ones
   std::uint64_t skip = 0;                    // of `program`
   std::string input = "/dev/null";           // of `program`: its standard input
