@@ -94,11 +94,7 @@ Settings full_settings() {
   settings.softwrap.array_words = std::uint64_t{1} << 27;
   settings.softwrap.tree_inserts = 1'000'000;
   settings.softwrap.tpcc_divisor = 1;
-  settings.nvheaps.sizes = {.array_words = std::uint64_t{1} << 24,
-                            .keys = 1'000'000,
-                            .vertices = 16'384,
-                            .edges = 131'072,
-                            .scale = 12};
+  settings.nvheaps.sizes = nvheaps::full_sizes(nvheaps::free_memory_bytes());
   settings.nvheaps.beside_others = {
       .array_words = 1'000'000, .keys = 200'000, .vertices = 4096, .edges = 16'384};
   settings.thynvm.factor = 3;

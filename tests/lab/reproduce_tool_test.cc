@@ -268,6 +268,12 @@ TEST_F(ReproduceToolTest, ThePapersLatenciesStandBesideOurs) {
   EXPECT_EQ(of("paper: BASE").size(), 3u);
   EXPECT_EQ(of("BASE").size(), 3u) << "no weak references, no transactions";
   EXPECT_EQ(of("C-TX PCM").size(), 7u);
+  // A checkpoint behind each costs something.
+  for (const auto& [layer, operations] : {std::pair("BASE", 3u), std::pair("SAFE", 4u)}) {
+    const json saved = of(std::string(layer) + ", check-pointed each time");
+    ASSERT_EQ(saved.size(), operations) << layer;
+    EXPECT_GT(saved.at(0).at("median"), of(layer).at(0).at("median")) << layer;
+  }
 }
 
 TEST_F(ReproduceToolTest, ThePapersWarmUpsStandBesideOurs) {

@@ -44,6 +44,9 @@ class BTree {
     fill_up(heap, keys.size(), [&](auto&, std::uint64_t i) { toggle(keys[i]); });
   }
 
+  /// With the same structure, read back.
+  void go_on_with(Heap& heap) { heap_ = &heap; }
+
   std::int64_t operate(Random& random, Scratch&) { return toggle(random.below(keys_)) ? 1 : -1; }
 
   /// Whether the key was inserted.

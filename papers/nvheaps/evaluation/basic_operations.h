@@ -38,6 +38,7 @@ class BasicOperations {
   static constexpr std::uint64_t kCells = 1024;
   static constexpr std::uint64_t kMostAtOnce = 64;
 
+  /// With HeapSetting::checkpoints there is one behind each transaction, however often they are asked for.
   explicit BasicOperations(const HeapSetting& setting) : heap_(setting) {
     heap_.run([](auto root) {
       root->cells = L::template make_array<typename L::template Ref<Cell<L>>>(kCells);
@@ -111,6 +112,7 @@ class BasicOperations {
       for (std::uint64_t i = 0; i < at_once; ++i)
         act(cells[next_ + i], cells[next_ + kMostAtOnce + i]);
     });
+    if (heap_.saved() != nullptr) heap_.save();
   }
 
   Heap heap_;

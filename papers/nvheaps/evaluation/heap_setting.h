@@ -3,7 +3,9 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -14,7 +16,7 @@
 namespace perdure::bench::nvheaps {
 
 enum class Layer : std::uint8_t {
-  kBase,  // raw structures in a mapped file
+  kBase,  // raw structures in a mapped file, or check-pointed
   kSafe,  // counted references and checked pointers: object_heap::unprotected
   kTx,    // and transactions of one thread, without isolation (perdure/engine/biased_locking.h)
   kCTx,   // and isolation: another thread is in a transaction all the time, so that nobody is alone
@@ -38,6 +40,10 @@ struct HeapSetting {
   papers::EngineKind engine = papers::EngineKind::kMnemosyne;  // of TX and C-TX
   Memory memory = kDram;
   bool count = false;
+  /// BASE and SAFE: how often the heap is saved (checkpointed_memory.h), by CPU time; zero: after each operation.
+  std::optional<std::chrono::nanoseconds> checkpoints{};
+  /// Of memory that BASE maps, and of a check-pointed heap, which does not grow.
+  std::uint64_t bytes = std::uint64_t{1} << 30;
 };
 
 }  // namespace perdure::bench::nvheaps

@@ -11,8 +11,36 @@
 
 namespace perdure::bench::nvheaps {
 
-std::unique_ptr<Job> make_job(Work work, const HeapSetting& setting, const Sizes& sizes,
+namespace {
+
+HeapSetting sized(Work work, HeapSetting setting, const Sizes& sizes) {
+  setting.bytes = heap_bytes(work, sizes);
+  return setting;
+}
+
+}  // namespace
+
+std::uint64_t heap_bytes(Work work, const Sizes& sizes) {
+  constexpr std::uint64_t kFixed = std::uint64_t{8}
+                                   << 20;  // a pool's logs and tables, and segments that are begun
+  const auto of = [&]() -> std::uint64_t {
+    switch (work) {
+      case Work::kSwaps: return 8 * sizes.array_words;
+      case Work::kSixDegrees: return 128 * sizes.vertices + 64 * sizes.edges;
+      case Work::kBTree:
+      case Work::kHashTable:
+      case Work::kRedBlackTree: return kBytesOfKey * sizes.keys;
+      case Work::kSsca:
+        return (160 + 8 * sizes.edges_per_vertex) * (std::uint64_t{1} << sizes.scale);
+    }
+    return 0;
+  };
+  return kFixed + of() / 4 * 5;
+}
+
+std::unique_ptr<Job> make_job(Work work, const HeapSetting& plain, const Sizes& sizes,
                               unsigned threads, std::uint64_t seed) {
+  const HeapSetting setting = sized(work, plain, sizes);
   switch (work) {
     case Work::kSwaps: return make_job_of<Swaps>(setting, sizes, threads, seed);
     case Work::kSixDegrees: return make_job_of<SixDegrees>(setting, sizes, threads, seed);
@@ -24,8 +52,9 @@ std::unique_ptr<Job> make_job(Work work, const HeapSetting& setting, const Sizes
   return nullptr;
 }
 
-std::unique_ptr<Job> make_counted_job(Work work, const HeapSetting& setting, const Sizes& sizes,
+std::unique_ptr<Job> make_counted_job(Work work, const HeapSetting& plain, const Sizes& sizes,
                                       std::uint64_t seed) {
+  const HeapSetting setting = sized(work, plain, sizes);
   switch (work) {
     case Work::kSwaps: return std::make_unique<JobOf<Swaps, CountedLayer>>(setting, sizes, 1, seed);
     case Work::kSixDegrees:

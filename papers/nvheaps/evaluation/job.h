@@ -7,6 +7,7 @@
 #include <memory>
 #include <string_view>
 
+#include "papers/nvheaps/evaluation/checkpointed_memory.h"
 #include "papers/nvheaps/evaluation/heap_setting.h"
 #include "papers/nvheaps/evaluation/sizes.h"
 
@@ -34,9 +35,21 @@ class Job {
   virtual DomainCounts counts() = 0;
   /// Lines read by an operation of the counted layer, on average.
   virtual double touched_lines(std::uint64_t operations) = 0;
+
+  // The following require HeapSetting::checkpoints. run() takes checkpoints, too, when they are due.
+
+  /// Saves the heap as it is.   Durable: on return. Requires: nobody runs.
+  virtual void checkpoint() = 0;
+  /// Goes on with what the last checkpoint holds, read from its file alone, as after a crash. Errors: those of CheckpointedMemory and
+  /// of Pool::open. Requires: nobody runs.
+  virtual void recover() = 0;
+  virtual CheckpointCounts checkpoints() = 0;
 };
 
-/// Errors: those of Pool::create.
+/// So much a heap takes at most, with that structure in whatever layer, while it is run.
+std::uint64_t heap_bytes(Work work, const Sizes& sizes);
+
+/// HeapSetting::bytes is chosen by the sizes.   Errors: those of Pool::create.
 std::unique_ptr<Job> make_job(Work work, const HeapSetting& setting, const Sizes& sizes,
                               unsigned threads, std::uint64_t seed);
 /// BASE, with lines counted: only for touched_lines().

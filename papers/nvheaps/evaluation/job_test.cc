@@ -8,12 +8,14 @@
 
 #include <gtest/gtest.h>
 
+#include "measure/measure.h"
 #include "papers/nvheaps/evaluation/b_tree.h"
 #include "papers/nvheaps/evaluation/hash_table.h"
 #include "papers/nvheaps/evaluation/raw_layer.h"
 #include "papers/nvheaps/evaluation/red_black_tree.h"
 #include "papers/nvheaps/evaluation/safe_layer.h"
 #include "papers/nvheaps/evaluation/six_degrees.h"
+#include "papers/nvheaps/evaluation/swaps.h"
 #include "papers/nvheaps/evaluation/updates.h"
 #include "papers/pool.h"
 #include "perdure/api/pool_core.h"
@@ -56,6 +58,9 @@ constexpr std::string_view layer_name(Layer layer) {
   constexpr std::array<std::string_view, 5> kNames = {"BASE", "SAFE", "TX", "C-TX", "NoDur"};
   return kNames[static_cast<std::size_t>(layer)];
 }
+
+template <class L>
+using SwapRootHeap = typename L::template Heap<SwapRoot<L>>;
 
 class WorkInLayer : public ::testing::TestWithParam<std::tuple<Work, std::size_t>> {
  protected:
@@ -161,6 +166,122 @@ TYPED_TEST(Sets, SixDegreesFindsTheShortestPaths) {
       ASSERT_EQ(made.set.search(i, j, scratch), std::min(far[i][j], kDegrees + 1));
   }
 }
+
+// ---- checkpoints --------------------------------------------------------------------------------
+
+constexpr std::chrono::hours kWhenAsked{1000};
+
+template <class L>
+HeapSetting checkpointed_setting(const std::string& dir, std::chrono::nanoseconds period) {
+  HeapSetting setting =
+      setting_of({std::is_same_v<L, BaseLayer> ? Layer::kBase : Layer::kSafe}, dir);
+  setting.checkpoints = period;
+  setting.bytes = std::uint64_t{8} << 20;
+  return setting;
+}
+
+template <class L>
+std::vector<std::uint64_t> entries_in(SwapRootHeap<L>& heap) {
+  std::vector<std::uint64_t> found;
+  heap.read([&](auto root) {
+    const auto entries = root->entries.get();
+    for (std::uint64_t i = 0; i < kSmall.array_words; ++i) found.push_back(entries[i]);
+  });
+  return found;
+}
+
+TYPED_TEST(Sets, ACheckpointIsReadBackAsTheHeapWasThen) {
+  using L = TypeParam;
+  const HeapSetting setting = checkpointed_setting<L>(this->directory_.path(), kWhenAsked);
+  SwapRootHeap<L> heap(setting);
+  Swaps<L> swaps(heap, kSmall);
+  typename Swaps<L>::Scratch scratch;
+  Random random(5);
+  const auto swap_some = [&](Swaps<L>& of) {
+    for (int i = 0; i < 100; ++i) (void)of.operate(random, scratch);
+  };
+  heap.save();
+  for (int round = 0; round < 20; ++round) {
+    swap_some(swaps);
+    heap.save();
+    const std::vector<std::uint64_t> then = entries_in<L>(heap);
+    swap_some(swaps);
+    ASSERT_NE(entries_in<L>(heap), then);
+    SwapRootHeap<L> again(heap.saved()->read_back(), setting);
+    ASSERT_EQ(entries_in<L>(again), then) << round;
+  }
+}
+
+TYPED_TEST(Sets, WithACheckpointAfterEachOperationNothingIsLost) {
+  using L = TypeParam;
+  for (const Work work : {Work::kBTree, Work::kHashTable, Work::kRedBlackTree}) {
+    const auto job = make_job(
+        work, checkpointed_setting<L>(this->directory_.path(), std::chrono::nanoseconds::zero()),
+        kSmall, 1, 7);
+    const std::uint64_t before = job->checkpoints().taken;
+    job->run(200, 0);
+    EXPECT_EQ(job->checkpoints().taken - before, 200u);
+    EXPECT_NO_THROW(job->recover());
+    EXPECT_NO_THROW(job->check());
+  }
+}
+
+TYPED_TEST(Sets, EveryStructureGoesOnWithItsLastCheckpoint) {
+  for (const Work work : kAllWork) {
+    SCOPED_TRACE(work_name(work));
+    const auto job = make_job(
+        work, checkpointed_setting<TypeParam>(this->directory_.path(), kWhenAsked), kSmall, 1, 7);
+    for (int crash = 0; crash < 3; ++crash) {
+      job->run(300, 0);
+      job->checkpoint();
+      job->run(301, 0);  // lost
+      EXPECT_NO_THROW(job->check());
+      job->recover();
+      EXPECT_NO_THROW(job->check());
+    }
+    job->run(300, 0);
+    EXPECT_NO_THROW(job->check());
+  }
+}
+
+TYPED_TEST(Sets, CheckpointsAreTakenNowAndThenByTime) {
+  const auto job = make_job(
+      Work::kHashTable,
+      checkpointed_setting<TypeParam>(this->directory_.path(), std::chrono::milliseconds(1)),
+      kSmall, 1, 7);
+  const std::uint64_t before = job->checkpoints().taken;
+  const double began_ns = thread_cpu_ns();
+  std::uint64_t operations = 0;
+  while (thread_cpu_ns() - began_ns < 50e6) {
+    job->run(1000, 0);
+    operations += 1000;
+  }
+  const std::uint64_t taken = job->checkpoints().taken - before;
+  EXPECT_GE(taken, 5u);
+  EXPECT_LE(taken, 51u);
+  EXPECT_GT(operations, 10 * taken);
+  EXPECT_NO_THROW(job->check());
+}
+
+TEST(FullSizes, TakeAThirdOfTheFreeMemoryAtMost) {
+  const auto bytes_of_race = [](std::uint64_t free_gib) {
+    const Sizes sizes = full_sizes(free_gib << 30);
+    std::uint64_t most = 0;
+    for (const Work work : kAllWork) most = std::max(most, heap_bytes(work, sizes));
+    return most * kStructuresOfRace;
+  };
+  for (const std::uint64_t gib : {4, 8, 16, 22, 64, 512}) {
+    EXPECT_LE(bytes_of_race(gib), (gib << 30) / 3) << gib;
+    if (gib >= 16) {
+      EXPECT_GT(bytes_of_race(gib), kStructuresOfRace * (std::uint64_t{100} << 20)) << gib;
+    }
+  }
+  EXPECT_LE(full_sizes(std::uint64_t{1} << 50).array_words, std::uint64_t{1} << 30)
+      << "the paper's";
+  EXPECT_GT(free_memory_bytes(), std::uint64_t{1} << 28);
+}
+
+// ---- what else there is -------------------------------------------------------------------------
 
 TEST(SafeSets, LeaveNothingBehind) {
   const ScratchDirectory directory("/dev/shm", "nvheaps-test");

@@ -16,6 +16,15 @@ std::vector<Way> all_ways(const Settings& settings) {
   std::vector<Way> ways = {{"BASE", on(Layer::kBase, kDram), false},
                            {"SAFE", on(Layer::kSafe, kDram), false},
                            {"NoDur", on(Layer::kNoDur, kDram), true}};
+  for (const std::size_t plain : {0, 1}) {
+    Way saved = ways[plain];
+    saved.name = check_pointed(ways[plain].name);
+    saved.setting.checkpoints = kCheckpointPeriod;
+    ways.push_back(saved);
+    saved.name = check_pointed_each_time(ways[plain].name);
+    saved.setting.checkpoints = std::chrono::nanoseconds::zero();
+    ways.push_back(saved);
+  }
   for (const papers::EngineKind engine :
        {papers::EngineKind::kMnemosyne, papers::EngineKind::kUndoObjects}) {
     const auto name = [&](std::string_view way) {
@@ -49,6 +58,11 @@ Cost cost_of(const Settings& settings, Work work, const Way& way, double per_s) 
   return {each(counts.flushes), each(counts.fences), each(counts.bytes())};
 }
 
+CheckpointCost per_checkpoint(const CheckpointCounts& counts) {
+  const auto taken = static_cast<double>(std::max<std::uint64_t>(counts.taken, 1));
+  return {static_cast<double>(counts.pages) / taken, static_cast<double>(counts.bytes) / taken};
+}
+
 }  // namespace
 
 const Races::Outcome& Races::of(Work work, std::string_view way) const {
@@ -76,6 +90,10 @@ Races race_all(const Settings& settings) {
     for (const Way& way : races.ways)
       jobs.push_back(make_job(work, way.setting, sizes, way.in_threads ? thread_counts().back() : 1,
                               settings.seed));
+    std::vector<CheckpointCounts> filled(jobs.size());
+    for (std::size_t i = 0; i < jobs.size(); ++i) {
+      if (races.ways[i].setting.checkpoints) filled[i] = jobs[i]->checkpoints();
+    }
     for (const unsigned threads : thread_counts()) {
       std::vector<Run> runs;
       std::vector<std::size_t> whose;
@@ -90,7 +108,13 @@ Races race_all(const Settings& settings) {
       for (std::size_t i = 0; i < rates.size(); ++i)
         outcomes[whose[i]].per_s.insert_or_assign(threads, rates[i]);
     }
-    for (const auto& job : jobs) job->check();
+    for (std::size_t i = 0; i < jobs.size(); ++i) {
+      jobs[i]->check();
+      if (!races.ways[i].setting.checkpoints) continue;
+      outcomes[i].checkpoint = per_checkpoint(jobs[i]->checkpoints() - filled[i]);
+      jobs[i]->recover();
+      jobs[i]->check();
+    }
     jobs.clear();
     for (std::size_t i = 0; i < races.ways.size(); ++i) {
       const Way& way = races.ways[i];

@@ -2,6 +2,7 @@
 // The races behind Figures 5 and 6: every workload in every layer, on every memory, with both engines.
 #pragma once
 
+#include <chrono>
 #include <map>
 #include <optional>
 #include <string>
@@ -20,6 +21,12 @@ struct Cost {
   double bytes = 0;
 };
 
+/// What a checkpoint is, on average.
+struct CheckpointCost {
+  double pages = 0;  // written to
+  double bytes = 0;  // that go into its file
+};
+
 /// One that races.
 struct Way {
   std::string name;
@@ -29,8 +36,9 @@ struct Way {
 
 struct Races {
   struct Outcome {
-    std::map<unsigned, Spread> per_s;  // operations, by threads
-    Cost cost;                         // where it is durable, with one thread
+    std::map<unsigned, Spread> per_s;          // operations, by threads
+    Cost cost;                                 // where it is durable, with one thread
+    std::optional<CheckpointCost> checkpoint;  // where it is check-pointed
   };
   std::vector<Way> ways;
   std::vector<std::vector<Outcome>> outcomes;  // by workload and way
@@ -43,8 +51,17 @@ struct Races {
   std::vector<std::optional<Spread>> rates(std::string_view way, unsigned threads = 1) const;
 };
 
+/// Our choice, as the paper does not say when it takes checkpoints.
+inline constexpr std::chrono::milliseconds kCheckpointPeriod{10};
+
 /// The names of the ways.
 inline std::string undo_of(std::string_view way) { return std::string(way) + ", undo-objects"; }
+inline std::string check_pointed(std::string_view way) {
+  return std::string(way) + ", check-pointed";
+}
+inline std::string check_pointed_each_time(std::string_view way) {
+  return std::string(way) + ", check-pointed each time";
+}
 
 /// Every structure is checked after its races. Errors: throws Exception kCorrupt.
 Races race_all(const Settings& settings);

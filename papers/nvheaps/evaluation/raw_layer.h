@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The layer BASE of NV-heaps (§5.4): relative pointers and plain fields in a mapped file. Memory is managed by hand, nothing is
-// counted, checked, atomic or durable. The other layers are those of perdure/object.h (safe_layer.h); the workloads are templates over
-// either.
+// The layer BASE of NV-heaps (§5.4): relative pointers and plain fields in a mapped file, or in memory that is check-pointed. Memory
+// is managed by hand, nothing is counted, checked or atomic; durable is what a checkpoint saved. The other layers are those of
+// perdure/object.h (safe_layer.h); the workloads are templates over either.
 //
 // RawLayer<true> also remembers which lines of 64 bytes are read: see TouchedLines.
 #pragma once
@@ -10,11 +10,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <unordered_set>
 
 #include "bench/system.h"
+#include "papers/nvheaps/evaluation/checkpointed_memory.h"
 #include "papers/nvheaps/evaluation/heap_setting.h"
 #include "perdure/base/words.h"
 
@@ -40,12 +42,13 @@ class TouchedLines {
   }
 };
 
-/// A mapped file, given out front to back; what is freed is given out again by its size.
+/// A mapped file or check-pointed memory, given out front to back; what is freed is given out again by its size. What is free, too, is
+/// told in the memory itself, by distances from its begin.
 class RawMemory {
  public:
-  static constexpr std::uint64_t kBytes = std::uint64_t{1} << 30;  // of address space
-
-  explicit RawMemory(const std::string& dir);
+  explicit RawMemory(const HeapSetting& setting);
+  /// Memory that was read back.
+  explicit RawMemory(std::unique_ptr<CheckpointedMemory> saved);
   ~RawMemory();
   RawMemory(const RawMemory&) = delete;
   RawMemory& operator=(const RawMemory&) = delete;
@@ -54,6 +57,10 @@ class RawMemory {
   void* allocate(std::uint64_t bytes);
   /// Requires: allocated with as many bytes.
   void free(void* at, std::uint64_t bytes);
+  void* root() { return begin_ + head().root; }
+  void set_root(void* root) { head().root = distance_of(root); }
+  /// Null unless HeapSetting::checkpoints.
+  CheckpointedMemory* saved() const { return saved_.get(); }
 
   static inline thread_local constinit RawMemory* current = nullptr;
 
@@ -61,10 +68,20 @@ class RawMemory {
   static constexpr std::uint64_t kUnit = 16;
   static constexpr std::size_t kSizes = 128;  // above, nothing is used again
 
-  ScratchFile file_;
+  struct Head {
+    std::uint64_t used;
+    std::uint64_t root;
+    std::array<std::uint64_t, kSizes> free;  // by units; each holds the next one, 0: none
+  };
+  Head& head() { return *reinterpret_cast<Head*>(begin_); }
+  std::uint64_t distance_of(const void* at) const {
+    return static_cast<std::uint64_t>(static_cast<const std::byte*>(at) - begin_);
+  }
+
+  std::optional<ScratchFile> file_;
+  std::unique_ptr<CheckpointedMemory> saved_;
   std::byte* begin_ = nullptr;
-  std::uint64_t used_ = 0;
-  std::array<void*, kSizes> free_{};  // each holds the next one
+  std::uint64_t bytes_;
 };
 
 template <class T>
@@ -152,9 +169,13 @@ class RawArray {
 template <class Root>
 class RawHeap {
  public:
-  explicit RawHeap(const HeapSetting& setting) : memory_(setting.dir) {
+  explicit RawHeap(const HeapSetting& setting) : memory_(setting) {
     root_ = static_cast<Root*>(memory_.allocate(sizeof(Root)));
+    memory_.set_root(root_);
   }
+  /// As the last checkpoint of another one has it.
+  RawHeap(std::unique_ptr<CheckpointedMemory> saved, const HeapSetting&)
+      : memory_(std::move(saved)), root_(static_cast<Root*>(memory_.root())) {}
   template <class Body>
   auto run(Body&& body) {
     RawMemory::current = &memory_;
@@ -165,6 +186,10 @@ class RawHeap {
     return run(body);
   }
   DomainCounts counts() const { return {}; }
+  /// Null unless HeapSetting::checkpoints.
+  CheckpointedMemory* saved() const { return memory_.saved(); }
+  /// Requires: HeapSetting::checkpoints. As CheckpointedMemory::take().
+  void save() { memory_.saved()->take(); }
 
  private:
   RawMemory memory_;

@@ -47,6 +47,9 @@ class RedBlackTree {
     fill_up(heap, keys.size(), [&](auto&, std::uint64_t i) { toggle(keys[i], way); });
   }
 
+  /// With the same structure, read back.
+  void go_on_with(Heap& heap) { heap_ = &heap; }
+
   std::int64_t operate(Random& random, Scratch& way) {
     return toggle(random.below(keys_), way) ? 1 : -1;
   }

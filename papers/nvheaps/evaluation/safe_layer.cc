@@ -1,9 +1,22 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "papers/nvheaps/evaluation/safe_layer.h"
 
+#include "papers/on_dram.h"
 #include "papers/pool.h"
+#include "perdure/api/pool_core.h"
 
 namespace perdure::bench::nvheaps {
+namespace {
+
+/// What is mapped is all there is.
+class GivenMemory final : public Backing {
+ public:
+  Result<void> extend(std::uint64_t, std::uint64_t) override { return {}; }
+  Result<void> allocate(Offset, std::uint64_t) override { return {}; }
+  bool tell(Offset, Word) override { return true; }  // the region has stored it
+};
+
+}  // namespace
 
 Company::Company(Pool& pool)
     : thread_([this, &pool] {
@@ -19,6 +32,21 @@ Company::Company(Pool& pool)
 Company::~Company() {
   leave_.count_down();
   thread_.join();
+}
+
+Result<Pool> pool_in(CheckpointedMemory& memory, bool create) {
+  if (create) {
+    Region::CreateOptions options;
+    options.geometry = {memory.bytes(), std::uint64_t{1} << 20, std::uint64_t{64} << 10, 4, 16};
+    if (auto made = Region::format_memory(memory.begin(), memory.bytes(), options); !made)
+      return made.error();
+  }
+  const auto backing = std::make_shared<GivenMemory>();
+  auto region = Region::open_memory(memory.begin(), memory.bytes(), memory.bytes(),
+                                    DomainKind::kDram, *backing);
+  if (!region) return region.error();
+  return adopt_region(std::move(region).value(), papers::on_dram(papers::EngineKind::kMnemosyne),
+                      ExpertOptions{}.lock_bits, backing);
 }
 
 papers::LabOptions pool_options(const HeapSetting& setting) {

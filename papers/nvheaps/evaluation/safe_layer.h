@@ -3,10 +3,12 @@
 #pragma once
 
 #include <latch>
+#include <memory>
 #include <thread>
 #include <utility>
 
 #include "bench/system.h"
+#include "papers/nvheaps/evaluation/checkpointed_memory.h"
 #include "papers/nvheaps/evaluation/heap_setting.h"
 #include "papers/pool.h"
 #include "perdure/object.h"
@@ -29,15 +31,32 @@ class Company {
 
 papers::LabOptions pool_options(const HeapSetting& setting);
 
+/// A pool in that memory, which outlives it; a new one, or the one that was read back.   Errors: those of Pool::open.
+Result<Pool> pool_in(CheckpointedMemory& memory, bool create);
+
 template <class Root>
 class SafeHeap {
  public:
   explicit SafeHeap(const HeapSetting& setting)
       : file_(setting.dir, "heap"),
         protected_(setting.layer != Layer::kSafe),
-        heap_(in_counted_pool(setting)) {
+        saved_(setting.checkpoints
+                   ? std::make_unique<CheckpointedMemory>(setting.dir, setting.bytes)
+                   : nullptr),
+        heap_(saved_ ? object_heap<Root>::in_own_pool(pool_in(*saved_, true)).value()
+                     : in_counted_pool(setting)) {
     if (setting.layer == Layer::kCTx || setting.layer == Layer::kNoDur)
       company_ = std::make_unique<Company>(heap_.pool());
+  }
+
+  /// SAFE, as the last checkpoint of another one has it.
+  SafeHeap(std::unique_ptr<CheckpointedMemory> saved, const HeapSetting& setting)
+      : file_(setting.dir, "heap"),
+        protected_(false),
+        saved_(std::move(saved)),
+        heap_(object_heap<Root>::in_own_pool(pool_in(*saved_, false)).value()) {
+    if (heap_.generation() < 2)
+      throw Exception(Code::kCorrupt, "SAFE: the checkpoint has a pool, and no heap in it");
   }
 
   /// Runs body(root) as one transaction, where the layer has them.
@@ -53,6 +72,15 @@ class SafeHeap {
   }
   DomainCounts counts() const { return counters_ ? counters_->total() : DomainCounts{}; }
   object_heap<Root>& heap() { return heap_; }
+  /// Null unless HeapSetting::checkpoints.
+  CheckpointedMemory* saved() const { return saved_.get(); }
+  /// Requires: HeapSetting::checkpoints. As CheckpointedMemory::take().
+  void save() {
+    // Logs are emptied: what opening the heap, or the end of an object, logged would be replayed over the newer words that SAFE
+    // stores without a log.
+    heap_.pool().checkpoint();
+    saved_->take();
+  }
 
  private:
   object_heap<Root> in_counted_pool(const HeapSetting& setting) {
@@ -64,6 +92,7 @@ class SafeHeap {
   ScratchFile file_;
   bool protected_;
   std::shared_ptr<const DomainCounters> counters_;
+  std::unique_ptr<CheckpointedMemory> saved_;  // before the heap: gone after it
   object_heap<Root> heap_;
   std::unique_ptr<Company> company_;  // last: leaves before the heap is closed
 };

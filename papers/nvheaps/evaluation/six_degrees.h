@@ -76,6 +76,9 @@ class SixDegrees {
     fill_up(heap, possible_.size() / 2, [&](auto&, std::uint64_t i) { toggle(possible_[2 * i]); });
   }
 
+  /// With the same structure, read back.
+  void go_on_with(Heap& heap) { heap_ = &heap; }
+
   /// Returns how many entries of lists it added.
   std::int64_t operate(Random& random, Scratch& scratch) {
     const std::uint64_t draw = random.next();

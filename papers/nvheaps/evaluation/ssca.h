@@ -58,6 +58,17 @@ class Ssca {
     find_near();
   }
 
+  /// What check() has to know, as of now, for go_on_with().
+  void remember() {
+    used_then_.clear();
+    for (const auto& used : used_) used_then_.push_back(used.load(std::memory_order_relaxed));
+  }
+  /// With the same structure, read back, as it was when remember() was called.
+  void go_on_with(Heap& heap) {
+    heap_ = &heap;
+    for (std::size_t i = 0; i < used_.size(); ++i) used_[i] = used_then_[i];
+  }
+
   std::int64_t operate(Random& random, Scratch& scratch) {
     const std::uint64_t from = random.below(vertices_);
     heap_->read([&](auto root) {
@@ -223,6 +234,7 @@ class Ssca {
   std::uint64_t vertices_;
   Graph drawn_;
   std::vector<std::atomic<std::uint32_t>> used_;  // by vertex: operations from there
+  std::vector<std::uint32_t> used_then_;
 };
 
 }  // namespace perdure::bench::nvheaps

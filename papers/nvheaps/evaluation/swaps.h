@@ -31,6 +31,9 @@ class Swaps {
     fill_up(heap, count_, [](auto& root, std::uint64_t i) { root->entries.get()[i] = i; });
   }
 
+  /// With the same structure, read back.
+  void go_on_with(Heap& heap) { heap_ = &heap; }
+
   std::int64_t operate(Random& random, Scratch&) {
     const std::uint64_t one = random.below(count_);
     const std::uint64_t other = random.below(count_);
