@@ -5,6 +5,8 @@
 
 #include <fmt/core.h>
 
+#include "papers/nvheaps/evaluation/full_sizes.h"
+
 namespace perdure::bench::reproduce {
 
 Settings default_settings() {

@@ -2,6 +2,7 @@
 #include "papers/nvheaps/evaluation/job.h"
 
 #include "papers/nvheaps/evaluation/b_tree.h"
+#include "papers/nvheaps/evaluation/full_sizes.h"
 #include "papers/nvheaps/evaluation/hash_table.h"
 #include "papers/nvheaps/evaluation/job_of.h"
 #include "papers/nvheaps/evaluation/red_black_tree.h"

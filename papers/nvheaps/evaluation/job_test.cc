@@ -10,6 +10,7 @@
 
 #include "measure/measure.h"
 #include "papers/nvheaps/evaluation/b_tree.h"
+#include "papers/nvheaps/evaluation/full_sizes.h"
 #include "papers/nvheaps/evaluation/hash_table.h"
 #include "papers/nvheaps/evaluation/raw_layer.h"
 #include "papers/nvheaps/evaluation/red_black_tree.h"

@@ -22,18 +22,6 @@ struct Sizes {
   unsigned edges_per_vertex = 8;
 };
 
-/// An integer in the largest set of them, SAFE's red-black tree: a node of 48 bytes, and what its memory leaves unused.
-inline constexpr std::uint64_t kBytesOfKey = 96;
-/// A race of all layers has so many times the bytes of one structure: one for each way (races.cc), three and a half for those that
-/// are check-pointed (memory, the image before, the file and its log).
-inline constexpr std::uint64_t kStructuresOfRace = 28;
-
-/// `--full`: structures of which a race takes a fifth of the memory that is free, and no more than in the paper. What takes long is
-/// smaller: to fill a set of integers, and the lists that SixDegs searches for each edge. SSCA has the paper's 3 MB.
-Sizes full_sizes(std::uint64_t free_bytes);
-/// What the machine has left, caches that it can drop included; 2 GiB where it does not tell.
-std::uint64_t free_memory_bytes();
-
 /// A structure is not what it has to be.
 inline void require(bool holds, const char* invariant) {
   if (!holds) throw Exception(Code::kCorrupt, std::string("nvheaps: ") + invariant);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "papers/nvheaps/evaluation/sizes.h"
+#include "papers/nvheaps/evaluation/full_sizes.h"
 
 #include <algorithm>
 #include <fstream>
