@@ -10,8 +10,8 @@ namespace perdure::bench::nvheaps {
 
 /// An integer in the largest set of them, SAFE's red-black tree: a node of 48 bytes, and what its memory leaves unused.
 inline constexpr std::uint64_t kBytesOfKey = 96;
-/// A race of all layers has so many times the bytes of one structure: one for each way (races.cc), three and a half for those that
-/// are check-pointed (memory, the image before, the file and its log).
+/// A race of all layers has so many times the bytes of one structure: one for each of eleven ways (races.cc), three and a half for
+/// each of the four that are check-pointed (memory, the image before, the file and its log), and three for what pools keep beside it.
 inline constexpr std::uint64_t kStructuresOfRace = 28;
 
 /// `--full`: structures of which a race takes a fifth of the memory that is free, and no more than in the paper. What takes long is
