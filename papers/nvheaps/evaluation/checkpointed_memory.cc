@@ -88,23 +88,22 @@ void CheckpointedMemory::take() {
   store_->bring_home().value();
 }
 
-bool CheckpointedMemory::stage(std::uint64_t page) {
+void CheckpointedMemory::stage(std::uint64_t page) {
   const std::byte* const now = memory_ + page * kPageBytes;
   std::byte* const then = shadow_ + page * kPageBytes;
   const std::uint64_t mask = differing_(now, then);
-  if (mask == 0) return false;
+  if (mask == 0) return;
   const auto number = static_cast<std::uint32_t>(page);
   if (granularity_.whole(page, static_cast<std::uint32_t>(std::popcount(mask)))) {
     std::memcpy(then, now, kPageBytes);
     changes_.push_back({number, 0, ~std::uint64_t{0}});
-    return true;
+    return;
   }
   for (std::uint64_t left = mask; left != 0; left &= left - 1) {
     const std::size_t at = static_cast<std::size_t>(std::countr_zero(left)) * kLineBytes;
     std::memcpy(then + at, now + at, kLineBytes);
   }
   changes_.push_back({number, 0, mask});
-  return true;
 }
 
 std::unique_ptr<CheckpointedMemory> CheckpointedMemory::read_back() const {

@@ -51,7 +51,7 @@ class CheckpointedMemory {
   CheckpointCounts counts() const;
 
  private:
-  bool stage(std::uint64_t page);
+  void stage(std::uint64_t page);
 
   std::string dir_;
   ScratchFile file_;
