@@ -67,14 +67,14 @@ TEST_F(LatencyTest, EachFlushedLineAndTheFenceCostWhatTheModelSays) {
 
 TEST_F(LatencyTest, AWriteThroughCostsOnceARun) {
   LatencyModel model;
-  model.write_through_ns = 2000;
+  model.write_through_ns = 20000;
   Latency<Dram> domain(model, {});
   const std::array<Word, 64> words{};
   expect_within_20_percent(nanoseconds([&] {
                              domain.write_through(&memory[0], words.data(), 64, Site::kUserFlush);
                              domain.fence(Site::kUserFence);
                            }),
-                           2000);
+                           20000);
 }
 
 TEST_F(LatencyTest, BandwidthLimitsLongRuns) {
