@@ -133,14 +133,18 @@ TEST_F(OnlookersOnMemory, ManyThreadsMeetTheSamePages) {
   std::vector<std::thread> threads;
   std::atomic<bool> stop{false};
   std::atomic<Word> sum{0};
+  std::atomic<unsigned> begun{0};
   for (unsigned t = 0; t < 8; ++t) {
     threads.emplace_back([&, t] {
+      ++begun;
       for (Word n = 0; !stop; ++n) {
         ++word((n * 7 + t) % kFilePages);
         ++sum;
       }
     });
   }
+  // One that starts blocks all signals for a while, which is long where many want few cores.
+  while (begun < 8) std::this_thread::yield();
   for (int i = 0; i < 50; ++i) {
     const Word before = sum;
     const auto image = look().value();
