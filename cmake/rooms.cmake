@@ -129,8 +129,8 @@ function(perdure_tests folder)
 endfunction()
 
 function(perdure_test_executable target prefix label files link define needs filter)
-  # Compiling is most of what tests cost: optimized, they take up to four times as long to compile, and run no faster, as
-  # the library that they call is optimized.
+  # Compiling is most of what tests cost: optimized, they take up to twice as long to compile, with AddressSanitizer's checks
+  # four times. The library that they call is optimized.
   set(test_optimization -O0)
   add_executable(${target} ${files})
   set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests UNITY_BUILD_BATCH_SIZE 4)
